@@ -46,9 +46,9 @@ int open_shard(const ClientMainOptions& options, Shard* out) {
   ConsoleLine line("failed");
   line.quoted("reason", status == Status::kOutOfRange  ? "samples beyond 1 to 65535, or dimension beyond 1 to 32768"
                         : status == Status::kNotFinite ? "scale or mean is no number: make it anew"
-                        : !has_head                    ? "no shard: docs/data.md tells the format"
+                        : !has_head                    ? "no shard: docs/data.md"
                         : head[3] == '1'               ? "a truncated shard: write it again"
-                                                       : "no shard of bytes (GSD1)");
+                                                       : "kpca reads bytes (GSD1): data pack --bytes");
   if (has_head) {
     line.number("samples", load_u32(head + 4)).number("dimension", load_u32(head + 8));
   }

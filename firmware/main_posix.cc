@@ -24,6 +24,7 @@
 #include "boards/posix/posix.h"
 #include "firmware/claim_posix.h"
 #include "firmware/client_main.h"
+#include "firmware/data_posix.h"
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
 #include "firmware/name_posix.h"
@@ -34,6 +35,7 @@
 #include "host/file_cause.h"
 #include "host/read_file.h"
 #include "host/standard_files.h"
+#include "host/table.h"
 #include "runtime/link/certificate.h"
 #include "runtime/link/port.h"
 #include "runtime/link/tls.h"
@@ -51,6 +53,8 @@ struct Arguments {
   std::string claim;
   std::string name;
   std::string data;
+  std::string label;
+  std::string delimiter = "auto";
   std::string state = "none";
   std::string certificate;
   std::string key;
@@ -115,53 +119,26 @@ int split_server(const std::string& text, std::string* host, std::string* port) 
   return gradstream::kExitOk;
 }
 
-// What is read and not mapped, in bytes. Reason: larger data are mapped, and identities and certificates are kilobytes.
+// Identities, certificates and keys, in bytes. Reason: they are kilobytes.
 constexpr size_t kReadSizeMax = 1U << 20;
 
-// Data from so many bytes on are mapped, and must stay as they are while the client runs. Reason: smaller ones cost
-// nothing that matters, and their file may be replaced at any time.
-constexpr uintmax_t kMappedSizeMin = 1U << 20;
-
-// The bytes of --data.
-struct Data {
-  std::vector<char> copy;
-  gradstream::MappedFile mapped;
-  std::string cut_line;
-  std::string changed_line;
-  std::string failed_line;
-  std::span<const uint8_t> bytes() const {
-    return copy.empty() ? mapped.bytes : std::span(reinterpret_cast<const uint8_t*>(copy.data()), copy.size());
-  }
-};
-
-// 0, or errno. Large files are mapped.
-int open_bytes(const std::string& path, Data* data) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  const bool is_large = !error && size >= kMappedSizeMin;
-  return is_large && gradstream::map_file(path.c_str(), &data->mapped)
-             ? 0
-             : gradstream::read_file(path.c_str(), kReadSizeMax, &data->copy);
-}
-
 // 0, or the exit status.
-int open_data(const std::string& path, Data* data) {
-  if (const int cause = open_bytes(path, data); cause != 0) {
-    return fail_path(gradstream::kExitData, cause, path, "read the data", "name a shard (*.gsd) with --data");
+int open_data(const Arguments& arguments, gradstream::PosixData* data) {
+  gradstream::TableOptions options;
+  options.label = arguments.label;
+  if (!gradstream::parse_delimiter(arguments.delimiter, &options.delimiter)) {
+    return fail(gradstream::kExitUsage, "--delimiter '" + arguments.delimiter +
+                                            "': expected auto, comma, semicolon, tab or blank, or the character");
   }
-  if (!data->mapped.bytes.empty()) {
-    const auto line = [&path](const char* what) {
-      return "event=failed reason=\"" + path + " was " + what +
-             " while it was in use: put another file in its place by a rename, and start again\"\n";
-    };
-    data->cut_line = line("cut short");
-    data->changed_line = line("changed");
-    data->failed_line = "event=failed reason=\"" + path +
-                        " cannot be read any more: its disk failed or is gone; look at the disk, and start again\"\n";
-    gradstream::guard_mapped_file({&data->mapped, data->cut_line.c_str(), data->changed_line.c_str(),
-                                   gradstream::kExitData, data->failed_line.c_str(), gradstream::kExitTemporary});
+  gradstream::DataFault fault = gradstream::open_data(arguments.data, options, data);
+  if (fault.cause != 0) {
+    return fail_path(gradstream::kExitData, fault.cause, arguments.data, "read the data",
+                     "name a shard (*.gsd) or a table (CSV, .npy) with --data");
   }
-  return gradstream::kExitOk;
+  for (const std::string& line : data->lines) {
+    gradstream::port_log_line(line.c_str());
+  }
+  return fault.text.empty() ? int{gradstream::kExitOk} : fail(gradstream::kExitData, arguments.data + fault.text);
 }
 
 void feed_watchdog() {
@@ -199,7 +176,12 @@ void define(CLI::App& app, Arguments* arguments) {
                                     "{machine-id} stand for this machine's");
   claim->needs(name)->needs(identity);
   name->needs(claim);
-  app.add_option("--data", arguments->data, "shard of samples (*.gsd; docs/data.md tells the format)")->required();
+  app.add_option("--data", arguments->data, "samples: a shard (*.gsd), or a table (CSV, .npy); docs/data.md has both")
+      ->required();
+  app.add_option("--label", arguments->label, "of a table: the label's column, by its name or its number from 1")
+      ->check([](const std::string& word) { return std::string(word.empty() ? "its value is empty; name one" : ""); });
+  app.add_option("--delimiter", arguments->delimiter, "of a table: auto, comma, semicolon, tab or blank")
+      ->capture_default_str();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
@@ -393,7 +375,7 @@ struct FloatData {
   std::vector<uint32_t> task_ends;
   gradstream::MultitaskData tasks;
   gradstream::NetworkData network;
-  Data network_file;
+  gradstream::PosixData network_file;
   gradstream::PosixNetwork gsn;  // points into it
   gs_linked_problem problem;
   std::string fault;  // of the samples, whatever the run; empty: none
@@ -516,7 +498,7 @@ int open_network(const Arguments& arguments, FloatData* data) {
   if (arguments.network.empty()) {
     return gradstream::kExitOk;
   }
-  if (const int cause = open_bytes(arguments.network, &data->network_file); cause != 0) {
+  if (const int cause = gradstream::open_bytes(arguments.network, &data->network_file); cause != 0) {
     return fail_path(gradstream::kExitData, cause, arguments.network, "read the network",
                      "name a network (*.gsn) with --network");
   }
@@ -615,7 +597,7 @@ int run_client(int argc, char** argv) {
   gradstream::posix_set_server(host.c_str(), port.c_str());
 
   std::vector<char> identity;
-  Data data;
+  gradstream::PosixData data;
   if (const int code = claim_if_needed(arguments); code != 0 || is_end_wanted()) {
     return code;
   }
@@ -626,7 +608,7 @@ int run_client(int argc, char** argv) {
       code != 0) {
     return code;
   }
-  if (const int code = open_data(arguments.data, &data); code != 0) {
+  if (const int code = open_data(arguments, &data); code != 0) {
     return code;
   }
   if (const int code = open_state(arguments.state, name); code != 0) {

@@ -66,7 +66,7 @@ namespace {
 
 // Bytes of arena that the smallest run takes; memory: where the search is made.
 Result<size_t> find_least_arena(const PosixNetwork& network, std::span<uint8_t> memory) {
-  const PlainRun least = {1, 1, 1};
+  const PlainRun least = {.batch_size = 1, .direction_count = 1, .local_step_count = 1, .keeps_batch = false};
   return find_arena_need(network.problem.problem, network_size(network.network), least, memory);
 }
 

@@ -1,6 +1,6 @@
 #include "sim/end_check.h"
 
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

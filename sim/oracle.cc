@@ -7,13 +7,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/training/secant.h"
-#include "server/run/delay_keys.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {

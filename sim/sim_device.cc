@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -1,16 +1,9 @@
 #include "sim/sim_parameters.h"
 
 #include "runtime/problem/problem.h"
-#include "server/run/delay_keys.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
-#include "server/run/participation_keys.h"
 #include "server/run/parts.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 #include "sim/end_check.h"
 
 namespace gradstream {

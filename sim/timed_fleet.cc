@@ -5,9 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -130,7 +130,8 @@ HOST_ROOM = "host/"
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
-PURE_BASE = ("server/base/fields.h", "server/base/rate_limit.h", "server/base/session_id.h")
+PURE_BASE = ("server/base/enum_names.h", "server/base/fields.h", "server/base/objection.h", "server/base/rate_limit.h",
+             "server/base/session_id.h")
 
 # What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named
 # may reach everything.
@@ -143,8 +144,8 @@ ARROWS = {
     LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK),
     # The client's side of a handshake, as devices link it.
     "server/program/doctor.": SERVER_MAY + ("server/", "runtime/link/certificate.h", "runtime/link/tls.h",
-                                            "runtime/link/transport.h"),
-    HOST_ROOM: (HOST_ROOM,),
+                                            "runtime/link/transport.h", "host/shown.h"),
+    HOST_ROOM: (BASE, HOST_ROOM),
     "server/base/": (BASE, HOST_ROOM, "server/base/"),
     "server/run/": SERVER_MAY + (*PURE_BASE, "server/run/"),
     "server/rules/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/"),
@@ -153,16 +154,20 @@ ARROWS = {
                                          "server/coordinator/"),
     "server/store/": SERVER_MAY + (HOST_ROOM, "server/base/", "server/journal/", "server/store/"),
     # One check of certificates serves both ends; credentials.h holds what it parses.
-    "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h"),
+    "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h", "host/shown.h"),
     # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
                                    "server/watch/", "server/journal/journal_record.h", "server/journal/store.h",
-                                   "server/rules/model_average.h", "server/run/"),
+                                   "server/rules/model_average.h", "server/run/", "host/shown.h"),
     # The certificate as server/link/credentials.h holds it.
     # The memory of a network on a device, by the tables that devices compute with.
     "server/program/network_memory.": SERVER_MAY + (PROBLEM, TRAINING, "server/program/network_memory."),
+    # Shards are read as devices read them.
+    "server/program/data_summary.": (BASE, HOST_ROOM, "firmware/shard.h", "firmware/float_shard.h",
+                                     "firmware/shard_fault_posix.h", "server/program/data_summary."),
     # Networks are read as devices read them. network_memory.h stands for the tables behind it.
     "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h"),
+    "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),

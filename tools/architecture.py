@@ -34,8 +34,8 @@ COMMAND = "tools/architecture.py"
 DEVICE, PURE, HOST = "device", "pure", "host"
 ROOMS = {
     "proto": (DEVICE, "the messages"),
-    "host": (HOST, "signals, standard files"),
     "runtime/base": (DEVICE, "limits, arena, arithmetic"),
+    "host": (HOST, "signals, files, tables"),
     "runtime/manifold": (DEVICE, "one file a manifold"),
     "runtime/problem": (DEVICE, "one file a loss"),
     "runtime/training": (DEVICE, "estimators and solvers"),

@@ -15,8 +15,7 @@
 
 #include "experiments/harness/compare.h"
 #include "experiments/harness/network.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fnmatch.h>
 
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -8,12 +8,8 @@
 #include "experiments/harness/tube.h"
 #include "runtime/base/products.h"
 #include "runtime/training/solver.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
-#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {

@@ -17,10 +17,7 @@
 
 #include "experiments/harness/tube.h"
 #include "server/run/check_parameters.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {

@@ -9,10 +9,9 @@
 #include <type_traits>
 
 #include "experiments/harness/harness.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
 #include "server/run/pace_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/visit_keys.h"
 
 namespace gradstream {

@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "server/run/delay_keys.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -7,9 +7,7 @@
 #include "experiments/harness/compare.h"
 #include "experiments/harness/experiment.h"
 #include "experiments/workloads/data_attack.h"
-#include "server/run/local_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

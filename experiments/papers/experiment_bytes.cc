@@ -4,10 +4,8 @@
 #include <cstdio>
 
 #include "experiments/harness/experiment.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
 #include "server/run/names.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -10,9 +10,7 @@
 #include "experiments/harness/harness.h"
 #include "runtime/base/arena.h"
 #include "runtime/training/estimator.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -6,9 +6,7 @@
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/form_fleet.h"
 #include "experiments/workloads/data_low_rank.h"
-#include "server/run/local_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -5,12 +5,8 @@
 
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/form_fleet.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
 #include "server/run/names.h"
-#include "server/run/participation_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

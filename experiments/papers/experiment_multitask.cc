@@ -6,10 +6,7 @@
 
 #include "experiments/harness/experiment.h"
 #include "experiments/workloads/baselines.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

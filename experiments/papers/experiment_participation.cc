@@ -6,12 +6,8 @@
 #include <cmath>
 
 #include "experiments/harness/experiment.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
-#include "server/run/participation_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -11,12 +11,8 @@
 #include "experiments/harness/compare.h"
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/harness.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
 #include "server/run/pace_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {

@@ -6,12 +6,7 @@
 #include <utility>
 
 #include "experiments/harness/experiment.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "experiments/harness/experiment.h"
-#include "server/run/local_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -10,6 +10,14 @@ _gradstream() {
         return
       fi
       ;;
+    --delimiter)
+      mapfile -t COMPREPLY < <(compgen -W 'auto comma semicolon tab blank' -- "$current")
+      return
+      ;;
+    --header)
+      mapfile -t COMPREPLY < <(compgen -W 'auto yes no' -- "$current")
+      return
+      ;;
     --out-folder)
       mapfile -t COMPREPLY < <(compgen -d -- "$current")
       return
@@ -21,15 +29,19 @@ _gradstream() {
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device claim backup restore doctor run model status --help --version'
+    words='serve device claim backup restore doctor run model network data status --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
     words='add import rotate list enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
     words='add list end'
   elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then
-    words='start list pause resume stop export'
+    words='start keys list pause resume stop export'
   elif ((COMP_CWORD == 2)) && [[ $verb == model ]]; then
     words='export'
+  elif ((COMP_CWORD == 2)) && [[ $verb == network ]]; then
+    words='show'
+  elif ((COMP_CWORD == 2)) && [[ $verb == data ]]; then
+    words='pack show'
   elif [[ $current == -* ]]; then
     case "$verb ${COMP_WORDS[2]:-}" in
       serve\ *) words='--config --set --help --check-config --print-config --create' ;;
@@ -37,6 +49,13 @@ _gradstream() {
       device\ import) words="$common --out-folder --pending" ;;
       device\ rotate) words="$common --out --window-s" ;;
       claim\ add) words="$common --out --count-max --window-s --pending" ;;
+      run\ keys) words='--markdown --format --help' ;;
+      network\ *) words='--batch --samples --format --help' ;;
+      data\ pack)
+        words='--label --delimiter --header --format --out-folder --map-labels --classes --bytes --scale --offset --error
+          --force --help'
+        ;;
+      data\ show) words='--label --delimiter --header --format --help' ;;
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
@@ -45,6 +64,10 @@ _gradstream() {
       doctor\ *) words='--identity --certificate --key --server-ca --server-name --psk-ke --deadline-ms --format --help' ;;
       *) words=$common ;;
     esac
+  fi
+  if [[ $verb == data && -z $words ]]; then  # tables and shards
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    return
   fi
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }

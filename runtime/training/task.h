@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "runtime/base/config.h"
 #include "runtime/manifold/manifold.h"
@@ -85,6 +87,74 @@ struct Task {
   uint32_t deadline_ms = 0;                                    // from receipt; 0: none
   char problem[kProblemNameSizeMax + 1] = {};
 };
+
+// The wire's side of these lists is a template parameter, because a solver and its tests know no message: gs_Task and
+// gs_Welcome of proto/gradstream.proto. Each side may be const. A field that a device must see stands here once: the
+// server writes it by this list, the codec checks its enum or float by it, and the device reads it by it.
+
+// Calls visit(wire field, task field) for what a Task of the wire says of a task.
+template <typename Wire, typename Terms, typename Visit>
+constexpr void visit_task_fields(Wire& wire, Terms& task, Visit&& visit) {
+  visit(wire.task_sequence, task.sequence);
+  visit(wire.version, task.version);
+  visit(wire.solver, task.solver);
+  visit(wire.estimator, task.estimator.id);
+  visit(wire.encoding, task.encoding);
+  visit(wire.local_step_count, task.local_step_count);
+  visit(wire.steps_min, task.steps_min);
+  visit(wire.step_size, task.step_size);
+  visit(wire.smoothing, task.estimator.smoothing);
+  visit(wire.batch_mode, task.estimator.batch_mode);
+  visit(wire.batch_size, task.estimator.batch_size);
+  visit(wire.batch_sizes_count, task.estimator.batch_schedule_count);
+  visit(wire.batch_sizes, task.estimator.batch_schedule);
+  visit(wire.use_correction, task.use_correction);
+  visit(wire.memory_stamp, task.memory_stamp);
+  visit(wire.proximal, task.proximal);
+  visit(wire.proximal_form, task.proximal_form);
+  visit(wire.proximal_weight, task.proximal_weight);
+  visit(wire.proximal_sigma, task.proximal_sigma);
+  visit(wire.curvature_form, task.curvature_form);
+  visit(wire.curvature, task.curvature);
+  visit(wire.draws_iterate, task.draws_iterate);
+  visit(wire.local_retraction, task.local_retraction);
+  visit(wire.deadline_ms, task.deadline_ms);
+  visit(wire.problem, task.problem);
+}
+
+// The same for what a Welcome says of the directions of its run.
+template <typename Welcome, typename Directions, typename Visit>
+constexpr void visit_direction_fields(Welcome& welcome, Directions& directions, Visit&& visit) {
+  visit(welcome.directions, directions.kind);
+  visit(welcome.shared_directions, directions.shared);
+  visit(welcome.seed, directions.seed);
+  visit(welcome.direction_count, directions.direction_count);
+}
+
+// The same for what a Welcome says of every task of its run, without the directions. Parts of a product are left out:
+// they are no numbers, and they stand in an arena.
+template <typename Welcome, typename Terms, typename Visit>
+constexpr void visit_welcome_fields(Welcome& welcome, Terms& task, Visit&& visit) {
+  visit(welcome.manifold, task.manifold);
+  visit(welcome.retraction, task.retraction);
+  visit(welcome.transport, task.transport);
+  visit(welcome.rows, task.shape.rows);
+  visit(welcome.cols, task.shape.cols);
+  visit(welcome.seed, task.seed);
+  visit(welcome.client_index, task.client_index);
+  visit(welcome.stream, task.stream);
+}
+
+// to <- from, for a visit: numbers and enums by their value, arrays of the same size by their bytes.
+template <typename From, typename To>
+void copy_field(const From& from, To& to) {
+  if constexpr (std::is_array_v<From>) {
+    static_assert(std::is_array_v<To> && sizeof(from) == sizeof(to));
+    std::memcpy(&to, &from, sizeof(to));
+  } else {
+    to = static_cast<To>(from);
+  }
+}
 
 // Values of a TangentBlock that this solver uploads.
 inline size_t tangent_value_count(SolverId solver, Shape shape) {

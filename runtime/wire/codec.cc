@@ -12,6 +12,7 @@
 #include "runtime/base/config.h"
 #include "runtime/training/task.h"
 #include "runtime/wire/frame.h"
+#include "runtime/wire/run_fields.h"
 
 namespace gradstream {
 namespace {
@@ -38,6 +39,7 @@ static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
 static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kFixed));
 static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
+static_assert(_gs_ProximalForm_MAX == static_cast<int>(ProximalForm::kDistance));
 
 // Of enum Reason, in its order; null for numbers that have no meaning yet.
 constexpr const char* kReasonNames[] = {"none",
@@ -102,6 +104,36 @@ Status known(const Enum& field, int max, int min = 0) {
   return corrupt_unless(value >= min && value <= max);
 }
 
+// The greatest value of an enum that stands in a list of fields.
+constexpr int greatest(gs_Manifold) { return _gs_Manifold_MAX; }
+constexpr int greatest(gs_Retraction) { return _gs_Retraction_MAX; }
+constexpr int greatest(gs_Transport) { return _gs_Transport_MAX; }
+constexpr int greatest(gs_StreamKind) { return _gs_StreamKind_MAX; }
+constexpr int greatest(gs_Directions) { return _gs_Directions_MAX; }
+constexpr int greatest(gs_Correction) { return _gs_Correction_MAX; }
+constexpr int greatest(gs_Solver) { return _gs_Solver_MAX; }
+constexpr int greatest(gs_Estimator) { return _gs_Estimator_MAX; }
+constexpr int greatest(gs_Encoding) { return _gs_Encoding_MAX; }
+constexpr int greatest(gs_BatchMode) { return _gs_BatchMode_MAX; }
+constexpr int greatest(gs_BarzilaiBorwein) { return _gs_BarzilaiBorwein_MAX; }
+constexpr int greatest(gs_ProximalForm) { return _gs_ProximalForm_MAX; }
+
+// What a list of fields tells of each one's type: an enum has a known value, a float is finite. Others have any value.
+struct FieldCheck {
+  bool is_known = true;
+  bool is_finite = true;
+
+  template <typename Field, typename Other>
+  void operator()(const Field& field, const Other&) {
+    if constexpr (std::is_enum_v<Field>) {
+      is_known = is_known && known(field, greatest(Field{})) == Status::kOk;
+    } else if constexpr (std::is_floating_point_v<Field>) {
+      is_finite = is_finite && std::isfinite(field);
+    }
+  }
+  Status status() const { return !is_known ? Status::kDataCorrupt : is_finite ? Status::kOk : Status::kNotFinite; }
+};
+
 Status in_bounds(uint32_t value, uint32_t min, uint32_t max) { return corrupt_unless(value >= min && value <= max); }
 
 Status finite(Real value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
@@ -163,34 +195,22 @@ Status check(const gs_Welcome& m) {
     GS_TRY(check(m.manifold_parts[i]));
   }
   GS_TRY(known(m.run_state, _gs_RunState_MAX));
-  GS_TRY(known(m.manifold, _gs_Manifold_MAX));
-  GS_TRY(known(m.retraction, _gs_Retraction_MAX));
-  GS_TRY(known(m.transport, _gs_Transport_MAX));
-  GS_TRY(known(m.stream, _gs_StreamKind_MAX));
-  GS_TRY(known(m.directions, _gs_Directions_MAX));
+  FieldCheck fields;
+  visit_run_fields(m, m, fields);
+  GS_TRY(fields.status());
   GS_TRY(in_bounds(m.rows, 1, m.manifold == gs_MANIFOLD_PRODUCT ? kProductSizeMax : kDimensionMax));
   GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
-  GS_TRY(known(m.correction, _gs_Correction_MAX));
   GS_TRY(in_bounds(m.fold_scale_log2, 0, kFixedScaleLog2Max));
   GS_TRY(known_parts(m.model_parts));
   return in_bounds(m.direction_count, 0, kDirectionCountMax);
 }
 
 Status check(const gs_Task& m) {
-  GS_TRY(known(m.solver, _gs_Solver_MAX));
-  GS_TRY(known(m.estimator, _gs_Estimator_MAX));
-  GS_TRY(known(m.encoding, _gs_Encoding_MAX));
-  GS_TRY(known(m.batch_mode, _gs_BatchMode_MAX));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
-  GS_TRY(known(m.curvature_form, _gs_BarzilaiBorwein_MAX));
-  GS_TRY(known(m.local_retraction, _gs_Retraction_MAX));
-  GS_TRY(known(m.proximal_form, _gs_ProximalForm_MAX));
-  GS_TRY(finite(m.proximal_weight));
-  GS_TRY(finite(m.proximal_sigma));
-  GS_TRY(finite(m.step_size));
-  GS_TRY(finite(m.proximal));
-  GS_TRY(finite(m.curvature));
-  return finite(m.smoothing);
+  Task task;  // the other side of the list: nothing is copied
+  FieldCheck fields;
+  visit_task_fields(m, task, fields);
+  return fields.status();
 }
 
 Status check(const gs_LogChunk& m) {

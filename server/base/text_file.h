@@ -4,17 +4,16 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+
+#include "host/shown.h"  // for the messages about them
+#include "server/base/objection.h"
 
 namespace gradstream {
 
-// The bytes of an ordinary file of at most size_max bytes. Empty, or a clause that follows the file's name: it cannot
-// be read, is a folder, or is too large. *out is reserved once, so that a secret leaves no copy in blocks it outgrew.
-std::string read_text_file(const std::string& path, uint64_t size_max, std::string* out);
-
-// What stands in a file, as a message may show it: at most 40 bytes, in backquotes; a byte that is not printable ASCII
-// as \xNN.
-std::string shown(std::string_view text);
+// The bytes of an ordinary file of at most size_max bytes. An objection is a clause that follows the file's name: it
+// cannot be read, is a folder, or is too large. *out is reserved once, so that a secret leaves no copy in blocks it
+// outgrew.
+Objection read_text_file(const std::string& path, uint64_t size_max, std::string* out);
 
 }  // namespace gradstream
 

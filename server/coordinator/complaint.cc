@@ -5,12 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "server/run/fold_keys.h"
 #include "server/run/limits.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -5,8 +5,7 @@
 #include "runtime/base/products.h"
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/check_parameters.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

@@ -4,11 +4,9 @@
 
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/advice.h"
-#include "server/run/delay_keys.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "server/run/trigger.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
 
 namespace gradstream {
 

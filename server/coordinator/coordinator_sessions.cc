@@ -4,12 +4,9 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/coordinator/run_messages.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
-#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {
@@ -42,13 +39,6 @@ bool counts_for_rate(const DeviceMessage& message) {
 bool is_update(const DeviceMessage& message) {
   return message.which_body == gs_DeviceMessage_update_scalars_tag ||
          message.which_body == gs_DeviceMessage_update_tangent_tag;
-}
-
-template <size_t N>
-void copy_text(const std::string& text, char (&out)[N]) {
-  const size_t size = std::min(text.size(), N - 1);
-  std::memcpy(out, text.data(), size);
-  out[size] = '\0';
 }
 
 }  // namespace
@@ -216,37 +206,8 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.run_state = ledger.run_state();
   welcome.parameters_digest = digest_of_parameters;
   welcome.version = durable_version;
-  welcome.manifold = static_cast<gs_Manifold>(parameters.model->manifold);
-  welcome.retraction = static_cast<gs_Retraction>(parameters.model->retraction);
-  welcome.transport = static_cast<gs_Transport>(parameters.model->transport);
-  welcome.rows = parameters.model->shape.rows;
-  welcome.cols = parameters.model->shape.cols;
-  welcome.stream = static_cast<gs_StreamKind>(parameters.stream());
-  welcome.directions = static_cast<gs_Directions>(parameters.local->directions);
-  welcome.shared_directions = parameters.shared_directions();
-  welcome.seed = parameters.seed;
-  welcome.direction_count = parameters.local->direction_count;
-  welcome.client_index = index;
-  welcome.group = parameters.owner_of(index);
-  welcome.correction = parameters.has_memory()                                       ? gs_Correction_CORRECTION_MEMORY
-                       : parameters.local->correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
-                                                                                     : gs_Correction_CORRECTION_NONE;
-  welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold->fold_scale_log2 : 0;
+  describe_run(parameters, index, &welcome);
   welcome.abandoned = is_abandoned;
-  welcome.model_parts = parameters.model_parts();
-  welcome.error_feedback = parameters.wire->error_feedback;
-  welcome.network_digest = parameters.network_digest();
-  for (uint32_t i = 0; parameters.model->part_list != nullptr && i < parameters.model->part_list->count; ++i) {
-    const Part& part = parameters.model->part_list->part[i];
-    gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
-    out.manifold = static_cast<gs_Manifold>(part.ops->id);
-    const bool has_factors = part.shape.parts != nullptr;
-    out.rows = static_cast<uint16_t>(has_factors ? part.shape.parts->part[0].shape.rows : part.shape.rows);
-    out.cols = static_cast<uint16_t>(has_factors ? part.shape.parts->part[1].shape.rows : part.shape.cols);
-    out.rank = static_cast<uint8_t>(has_factors ? part.shape.cols : 0);
-    out.retraction = static_cast<gs_Retraction>(part.ops->retraction_kind);
-    out.transport = static_cast<gs_Transport>(part.ops->transport_kind);
-  }
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
   if (is_storage_failed && required > durable_sequence) {
@@ -471,37 +432,14 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   const DeviceRow& device = ledger.fleet().at(index);
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_task_tag;
-  gs_Task& task = message.body.task;
-  task.task_sequence = device.task_sequence;
+  Task task = make_task(parameters, ledger.task_terms());
+  task.sequence = device.task_sequence;
   task.version = device.task_version;
-  task.digest = ledger.digest();
-  const TaskTerms terms = ledger.task_terms();
-  task.solver = static_cast<gs_Solver>(terms.solver);
-  task.estimator = static_cast<gs_Estimator>(parameters.local->estimator);
-  task.encoding = static_cast<gs_Encoding>(parameters.wire->upload_encoding);
   task.local_step_count = device.task_steps;
-  task.steps_min = terms.steps_min;
-  task.step_size = terms.step_size;
-  task.smoothing = parameters.local->smoothing;
-  task.batch_mode = static_cast<gs_BatchMode>(terms.batch_mode);
-  task.batch_size = parameters.local->batch_size;
-  task.use_correction = parameters.local->correction_form != CorrectionForm::kNone;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
-  const bool is_in_loss = parameters.local->proximal_form != ProximalForm::kGeodesic;
-  task.proximal = is_in_loss ? 0 : terms.proximal;
-  task.proximal_form = static_cast<gs_ProximalForm>(parameters.local->proximal_form);
-  task.proximal_weight = is_in_loss ? terms.proximal : 0;
-  task.proximal_sigma = is_in_loss ? parameters.local->proximal_sigma : 0;
-  task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.local->barzilai_borwein);
-  task.curvature = terms.curvature;
-  task.draws_iterate = terms.draws_iterate;
-  task.local_retraction = static_cast<gs_Retraction>(parameters.local->local_retraction);
-  task.deadline_ms = parameters.trigger->task_deadline_ms;
-  for (const uint32_t size : batch_schedule(parameters)) {
-    task.batch_sizes[task.batch_sizes_count++] = size;
-  }
-  copy_text(parameters.model->problem, task.problem);
+  write_task(task, &message.body.task);
+  message.body.task.digest = ledger.digest();
   respond(id, message, device.task_record_sequence);
 }
 

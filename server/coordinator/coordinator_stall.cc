@@ -9,9 +9,8 @@
 #include <tuple>
 
 #include "server/coordinator/coordinator_state.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/trigger.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {

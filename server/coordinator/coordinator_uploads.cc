@@ -4,11 +4,8 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
-#include "server/run/delay_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
-#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {

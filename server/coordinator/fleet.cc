@@ -3,10 +3,8 @@
 #include <algorithm>
 
 #include "runtime/base/crc32c.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

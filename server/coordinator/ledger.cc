@@ -5,11 +5,8 @@
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
-#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {

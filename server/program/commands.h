@@ -3,10 +3,12 @@
 #ifndef GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 #define GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
 #include "server/store/database_lock.h"
@@ -54,9 +56,11 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
 // Whether the frozen parameters of the run are those of the configuration, read from `file`. kExitOk, or kExitFrozen.
 int check_frozen(const RunRow& run, const Config& config, const std::string& file);
 // Whether a new run can begin with config.run at the first model that config names. kExitOk, or an error already
-// printed. *projected: the parts of the model that are moved onto their manifolds.
+// printed. *projected: a sentence about the parts of the model that are moved onto their manifolds; "": none is.
 int check_run(const Config& config, std::string* projected);
 struct FirstModel {
+  std::string key;           // where it comes from: "server.first_model" or "run.network"
+  std::string path;          // the file that this key names
   std::vector<Real> values;  // empty: drawn from the seed
   std::string projected;     // the parts that were moved onto their manifolds
 };
@@ -64,11 +68,12 @@ enum class FirstModelUse : uint8_t {
   kNone,   // the run has left it: the file is only read
   kBegin,  // a run begins there: it is moved onto the run's manifold, or refused (server/run/first_model.h)
 };
-// Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
-// already printed.
+// Puts the digest of the network's file in the place of its path, and keeps in config->network_start where a run of it
+// begins (server/program/network_file.h). kExitOk, or an error already printed.
 int settle_network(Config* config);
-// What server.first_model names. Empty, or a sentence.
-std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
+// What server.first_model names; without that key, and of a run that begins, the numbers that the file of run.network
+// holds, where the run is of that network.
+Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
 // The code of a sentence about the files that the configuration names: kExitFile, or kExitTemporary.
 CommandExit exit_of_files(const ServerConfig& server);
 // Prints the effective configuration where check_to_serve() takes it, and then judges the run that is in the database;
@@ -128,6 +133,27 @@ int status(const CommonOptions& options, uint32_t run);
 // sample_count samples and batches of batch_size.
 int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size, uint32_t sample_count);
 
+// server/program/commands_data.cc
+struct DataOptions {
+  std::vector<std::string> files;
+  std::string out_folder;
+  std::string delimiter = "auto";                            // parse_delimiter()
+  std::string header = "auto";                               // or yes, no
+  std::string label;                                         // the name or number of its column; empty: there is none
+  bool map_labels = false;                                   // also numbers are names of classes
+  uint32_t class_count = 0;                                  // 0: as the labels say
+  bool is_bytes = false;                                     // one byte a value
+  double scale = std::numeric_limits<double>::quiet_NaN();   // of bytes with labels; NaN: by the data
+  double offset = std::numeric_limits<double>::quiet_NaN();  // the same
+  double error_max = std::numeric_limits<double>::quiet_NaN();  // how far a byte may be from its value
+  bool force = false;
+};
+// Writes each file, a table (host/table.h), as a shard NAME.gsd in out_folder. All of them are written or none, and
+// nothing is replaced without force. Words as labels become numbers by their order over all files, which is printed.
+int data_pack(const CommonOptions& options, const DataOptions& data);
+// What tables or shards hold: samples, columns, ranges, classes, the largest eigenvalues of their second moments.
+int data_show(const CommonOptions& options, const DataOptions& data);
+
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 
 // One line of a verb's output: `key=value ...`, or an object in JSON.
@@ -137,6 +163,9 @@ class OutputLine {
   OutputLine& add(const std::string& key, const char* value) { return add(key, std::string(value)); }
   OutputLine& add(const std::string& key, uint64_t value);
   OutputLine& add_hex(const std::string& key, uint64_t value);
+  // Finite, with 7 digits; a number in JSON.
+  OutputLine& add_real(const std::string& key, double value);
+  OutputLine& add_reals(const std::string& key, const std::vector<double>& values);
   // In quotes, also where the text needs none.
   OutputLine& add_quoted(const std::string& key, const std::string& value);
   // yes or no; a boolean in JSON.
@@ -146,7 +175,7 @@ class OutputLine {
   void print(const CommonOptions& options) const;
 
  private:
-  enum class Kind : uint8_t { kText, kQuoted, kNumber, kFlag, kList };
+  enum class Kind : uint8_t { kText, kQuoted, kNumber, kReal, kReals, kFlag, kList };
   struct Pair {
     std::string key;
     std::string value;
@@ -161,14 +190,11 @@ class OutputLine {
 int fail(CommandExit code, const std::string& sentence);
 // Prints `gradstream: warning: ...`, in the same way.
 void warn(const std::string& sentence);
-// After a verb that ended with this code: writes what is left of its output. Where output is lost and the code is
-// kExitOk, prints why, and returns kExitFile or kExitTemporary; else the code.
-int finish_output(int code);
 // After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
-// Empty, or what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what: the
-// option or the argument that names it.
-std::string find_out_fault(const std::string& what, const std::string& path);
+// Objects with what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what:
+// the option or the argument that names it.
+Objection find_out_fault(const std::string& what, const std::string& path);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);

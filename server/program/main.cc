@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/log_file.h"
+#include "host/output_end.h"
 #include "host/standard_files.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
@@ -91,6 +92,7 @@ struct Arguments {
   ClaimOptions claim;
   uint32_t batch_size = 32;
   uint32_t sample_count = kShownSampleCount;
+  DataOptions data;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -350,6 +352,48 @@ void add_network(CLI::App& app, Arguments* arguments, int* code) {
   });
 }
 
+// Of an option: a variable of a shell that is not set is not meant.
+std::string find_empty(const std::string& word) { return word.empty() ? "its value is empty; name one" : ""; }
+
+// How tables are read, of both verbs.
+void add_tables(CLI::App* verb, Arguments* arguments, const char* what) {
+  DataOptions& data = arguments->data;
+  verb->add_option("files", data.files, what)->required();
+  verb->add_option("--label", data.label,
+                   "the label's column, by its name or its number from 1; it becomes the last value")
+      ->check(find_empty);
+  verb->add_option("--delimiter", data.delimiter, "auto, comma, semicolon, tab or blank")->capture_default_str();
+  verb->add_option("--header", data.header, "whether the first row names the columns: auto, yes or no")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  add_format(verb, arguments);
+}
+
+void add_data(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const verbs =
+      app.add_subcommand("data", "tables (CSV, .npy) that become shards of devices, and what they hold");
+  verbs->require_subcommand(1);
+  DataOptions& data = arguments->data;
+  auto* const pack = verbs->add_subcommand("pack", "write each table as a shard NAME.gsd; all or none");
+  add_tables(pack, arguments, "tables with a sample a row (CSV or .npy)");
+  pack->add_option("--out-folder", data.out_folder, "where the shards are written; it is made if it is missing")
+      ->check(find_empty)
+      ->required();
+  pack->add_flag("--map-labels", data.map_labels, "number the classes, also where the labels are numbers");
+  pack->add_option("--classes", data.class_count, "the number of classes; without it as the labels say")
+      ->check(CLI::Range(2U, 256U));
+  pack->add_flag("--bytes", data.is_bytes, "a byte a value: a quarter of the size, and what kpca on a board reads");
+  pack->add_option("--scale", data.scale, "of bytes with labels: a value is byte * scale + offset");
+  pack->add_option("--offset", data.offset, "of bytes with labels");
+  pack->add_option("--error", data.error_max, "how far a byte may be from its value");
+  pack->add_flag("--force", data.force, "replace shards that are there");
+  pack->callback([arguments, code] { *code = data_pack(arguments->common, arguments->data); });
+  auto* const show =
+      verbs->add_subcommand("show", "samples, columns, classes and largest eigenvalues of tables or shards");
+  add_tables(show, arguments, "tables (CSV or .npy) or shards (*.gsd)");
+  show->callback([arguments, code] { *code = data_show(arguments->common, arguments->data); });
+}
+
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which
 // takes milliseconds.
 bool is_to_serve(int argc, char** argv) {
@@ -396,6 +440,7 @@ int run_program(int argc, char** argv) {
   add_run(app, &arguments, &code);
   add_model(app, &arguments, &code);
   add_network(app, &arguments, &code);
+  add_data(app, &arguments, &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
@@ -417,5 +462,5 @@ int main(int argc, char** argv) {
       return code;
     }
   }
-  return gradstream::finish_output(gradstream::run_program(argc, argv));
+  return gradstream::finish_output("gradstream", gradstream::run_program(argc, argv));
 }

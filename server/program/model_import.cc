@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "host/npy.h"
 #include "runtime/base/text.h"
 #include "server/base/table_row.h"
 #include "server/base/text_file.h"
@@ -21,8 +22,6 @@ namespace {
 // Of a file, beside what a line of comment takes. Reason: no program writes a number with more characters.
 constexpr uint64_t kNumberSizeMax = 64;
 constexpr uint64_t kCommentSizeMax = 1U << 20;  // bytes
-
-constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 std::string wanted(Shape shape) {
   return std::to_string(shape.rows) + " rows of " + std::to_string(shape.cols) + " values (run.rows, run.cols)";
@@ -73,8 +72,8 @@ std::string place(uint32_t line, size_t column) {
   return "line " + std::to_string(line) + ", column " + std::to_string(column) + ": ";
 }
 
-// One row behind *values. Empty, or the clause.
-std::string take_row(std::string_view text, uint32_t line, Shape shape, std::vector<Real>* values) {
+// One row behind *values. An objection is the clause.
+Objection take_row(std::string_view text, uint32_t line, Shape shape, std::vector<Real>* values) {
   std::vector<std::string_view> row;
   const RowFault fault = split_row(text, &row);
   if (fault.text != nullptr) {
@@ -106,14 +105,14 @@ std::string take_row(std::string_view text, uint32_t line, Shape shape, std::vec
 
 }  // namespace
 
-std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* model) {
+Objection parse_csv(std::string_view text, Shape shape, std::vector<Real>* model) {
   if (const TextFault fault = find_text_fault(text); fault.text != nullptr) {
     return (fault.line == 0 ? "" : "line " + std::to_string(fault.line) + ": ") + fault.text;
   }
   std::vector<Real> values;
   LineReader lines(text);
   for (std::string_view line; lines.next(&line);) {
-    if (std::string problem = take_row(line, lines.number(), shape, &values); !problem.empty()) {
+    if (Objection problem = take_row(line, lines.number(), shape, &values)) {
       return problem;
     }
   }
@@ -131,115 +130,6 @@ namespace {
 
 constexpr const char* kSaveAgain = "; write it with numpy.save(file, model.astype('float32'))";
 
-struct NpyHeader {
-  std::string descr;
-  bool is_fortran = false;
-  std::vector<uint64_t> shape;
-};
-
-// The header is a dictionary as Python writes it, of three entries.
-class HeaderReader {
- public:
-  explicit HeaderReader(std::string_view text) : rest_(text) {}
-
-  bool read(NpyHeader* out) {
-    bool good = take('{');
-    int found = 0;
-    while (good && !take('}')) {
-      std::string key;
-      good = take_string(&key) && take(':');
-      if (good && key == "descr") {
-        good = take_descr(&out->descr);
-        found |= 1;
-      } else if (good && key == "fortran_order") {
-        good = take_bool(&out->is_fortran);
-        found |= 2;
-      } else {
-        good = good && key == "shape" && take_shape(&out->shape);
-        found |= 4;
-      }
-      take(',');
-    }
-    skip();
-    return good && found == 7 && rest_.empty();
-  }
-
- private:
-  void skip() {
-    while (!rest_.empty() && (is_blank(rest_.front()) || rest_.front() == '\n')) {
-      rest_.remove_prefix(1);
-    }
-  }
-  bool take(char wanted) {
-    skip();
-    const bool is_there = !rest_.empty() && rest_.front() == wanted;
-    rest_.remove_prefix(is_there ? 1 : 0);
-    return is_there;
-  }
-  bool take_string(std::string* out) {
-    skip();
-    if (rest_.empty() || (rest_.front() != '\'' && rest_.front() != '"')) {
-      return false;
-    }
-    const size_t end = rest_.find(rest_.front(), 1);
-    if (end == std::string_view::npos) {
-      return false;
-    }
-    *out = rest_.substr(1, end - 1);
-    rest_.remove_prefix(end + 1);
-    return true;
-  }
-  // Records are a list; what it holds is not looked at.
-  bool take_descr(std::string* out) {
-    if (!take('[')) {
-      return take_string(out);
-    }
-    const size_t end = rest_.find(']');
-    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-    *out = "a record";
-    return end != std::string_view::npos;
-  }
-  bool take_bool(bool* out) {
-    skip();
-    *out = rest_.starts_with("True");
-    const size_t size = *out ? 4 : 5;
-    const bool is_good = *out || rest_.starts_with("False");
-    rest_.remove_prefix(is_good ? size : 0);
-    return is_good;
-  }
-  bool take_shape(std::vector<uint64_t>* out) {
-    out->clear();
-    if (!take('(')) {
-      return false;
-    }
-    while (!take(')')) {
-      skip();
-      uint64_t value = 0;
-      const auto [stop, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-      if (error != std::errc()) {
-        return false;
-      }
-      rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
-      take('L');  // as Python 2 wrote them
-      out->push_back(value);
-      if (!take(',') && (rest_.empty() || rest_.front() != ')')) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  std::string_view rest_;
-};
-
-uint64_t load_little(std::string_view bytes, size_t at, size_t size) {
-  uint64_t value = 0;
-  for (size_t i = size; i > 0; --i) {
-    value = value << 8 | static_cast<uint8_t>(bytes[at + i - 1]);
-  }
-  return value;
-}
-
 // Of the type that descr names, f4 or f8.
 double load_number(const char* at, size_t size, bool is_big) {
   char bytes[8] = {};
@@ -251,42 +141,8 @@ double load_number(const char* at, size_t size, bool is_big) {
   return size == 4 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
 }
 
-// Where the values begin. Empty, or the clause.
-std::string read_npy_header(std::string_view bytes, NpyHeader* out, size_t* values_at) {
-  constexpr size_t kFixedSize = 8;  // magic and version
-  constexpr const char* kTruncated = "is a truncated .npy: it ends within its header; copy it again";
-  if (bytes.size() < kFixedSize) {
-    return kTruncated;
-  }
-  const int major = static_cast<uint8_t>(bytes[6]);
-  if (major < 1 || major > 3) {
-    return "is a .npy of format " + std::to_string(major) + "." + std::to_string(static_cast<uint8_t>(bytes[7])) +
-           ", and 1.0, 2.0 and 3.0 are read" + kSaveAgain;
-  }
-  const size_t size_size = major == 1 ? 2 : 4;
-  if (bytes.size() < kFixedSize + size_size) {
-    return kTruncated;
-  }
-  const uint64_t header_size = load_little(bytes, kFixedSize, size_size);
-  *values_at = kFixedSize + size_size;
-  if (header_size > bytes.size() - *values_at) {
-    return kTruncated;
-  }
-  HeaderReader header(bytes.substr(*values_at, header_size));
-  *values_at += header_size;
-  return header.read(out) ? std::string() : std::string("is a .npy with a header that does not parse") + kSaveAgain;
-}
-
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text;
-  for (const uint64_t size : shape) {
-    text += (text.empty() ? "" : ", ") + std::to_string(size);
-  }
-  return "(" + text + (shape.size() == 1 ? ",)" : ")");
-}
-
-// Empty, or the clause. item_size: bytes of a value.
-std::string check_npy(const NpyHeader& header, Shape shape, size_t* item_size) {
+// An objection is the clause. item_size: bytes of a value.
+Objection check_npy(const NpyHeader& header, Shape shape, size_t* item_size) {
   const std::string_view type = header.descr;
   const bool has_order = type.size() == 3 && std::string_view("<>=").find(type[0]) != std::string_view::npos;
   if (!has_order || type[1] != 'f' || (type[2] != '4' && type[2] != '8')) {
@@ -298,23 +154,23 @@ std::string check_npy(const NpyHeader& header, Shape shape, size_t* item_size) {
   if (header.shape == want || is_column) {
     return {};
   }
-  return "has the shape " + shape_text(header.shape) + ", and the run's model has " + shape_text(want) +
+  return "has the shape " + npy_shape_text(header.shape) + ", and the run's model has " + npy_shape_text(want) +
          " (run.rows, run.cols)" + (header.shape == turned ? "; save model.T" : "; save a model of that shape");
 }
 
 }  // namespace
 
-std::string parse_npy(std::string_view bytes, Shape shape, std::vector<Real>* model) {
+Objection parse_npy(std::string_view bytes, Shape shape, std::vector<Real>* model) {
   NpyHeader header;
-  size_t at = 0;
   size_t item_size = 0;
-  std::string problem = read_npy_header(bytes, &header, &at);
-  if (problem.empty()) {
+  Objection problem = read_npy_header(bytes, kSaveAgain, &header);
+  if (!problem) {
     problem = check_npy(header, shape, &item_size);
   }
-  if (!problem.empty()) {
+  if (problem) {
     return problem;
   }
+  const size_t at = header.values_at;
   const uint64_t size = at + uint64_t{item_size} * shape.size();
   if (bytes.size() != size) {
     return "has " + std::to_string(bytes.size()) + " bytes, and its header promises " + std::to_string(size) +
@@ -337,11 +193,11 @@ std::string parse_npy(std::string_view bytes, Shape shape, std::vector<Real>* mo
   return {};
 }
 
-std::string read_model_file(const std::string& path, Shape shape, std::vector<Real>* model) {
+Objection read_model_file(const std::string& path, Shape shape, std::vector<Real>* model) {
   std::string bytes;
-  const std::string problem = read_text_file(path, kCommentSizeMax + kNumberSizeMax * shape.size(), &bytes);
-  if (!problem.empty()) {
-    return problem + "; name a CSV or .npy file, such as `gradstream model export` writes";
+  const Objection problem = read_text_file(path, kCommentSizeMax + kNumberSizeMax * shape.size(), &bytes);
+  if (problem) {
+    return problem.sentence + "; name a CSV or .npy file, such as `gradstream model export` writes";
   }
   if (bytes.starts_with(kNpyMagic)) {
     return parse_npy(bytes, shape, model);

@@ -4,7 +4,7 @@
 
 #include "server/base/ports.h"
 #include "server/run/pace.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

@@ -5,10 +5,7 @@
 #include <array>
 
 #include "server/rules/fold.h"
-#include "server/run/delay_keys.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

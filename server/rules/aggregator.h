@@ -161,7 +161,7 @@ std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& 
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
 // Around another member, one without a state beyond a version: weight_share_max. parameters outlive the rule.
-std::unique_ptr<Aggregator> make_aggregator_capped(const FoldKeys& keys, std::unique_ptr<Aggregator> inner);
+std::unique_ptr<Aggregator> make_aggregator_capped(const FoldCore& keys, std::unique_ptr<Aggregator> inner);
 
 // What the weights of a version add up to, in integers: the same in any order.
 class WeightSum {

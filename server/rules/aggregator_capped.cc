@@ -17,7 +17,7 @@ namespace {
 
 class AggregatorCapped : public Aggregator {
  public:
-  AggregatorCapped(const FoldKeys& keys, std::unique_ptr<Aggregator> inner) : keys_(keys), inner_(std::move(inner)) {
+  AggregatorCapped(const FoldCore& keys, std::unique_ptr<Aggregator> inner) : keys_(keys), inner_(std::move(inner)) {
     inner_->begin();
   }
 
@@ -69,7 +69,7 @@ class AggregatorCapped : public Aggregator {
     return inner_->finish(record);
   }
 
-  const FoldKeys& keys_;
+  const FoldCore& keys_;
   std::unique_ptr<Aggregator> inner_;  // between calls nothing is added to it
   std::deque<Kept> kept_;              // whose values stay where they are
   Kept prepared_;
@@ -77,7 +77,7 @@ class AggregatorCapped : public Aggregator {
 
 }  // namespace
 
-std::unique_ptr<Aggregator> make_aggregator_capped(const FoldKeys& keys, std::unique_ptr<Aggregator> inner) {
+std::unique_ptr<Aggregator> make_aggregator_capped(const FoldCore& keys, std::unique_ptr<Aggregator> inner) {
   return std::make_unique<AggregatorCapped>(keys, std::move(inner));
 }
 

@@ -23,11 +23,7 @@
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"
 #include "server/rules/tangent_fold.h"
-#include "server/run/delay_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {

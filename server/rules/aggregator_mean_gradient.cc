@@ -9,9 +9,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -27,11 +27,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -74,7 +70,10 @@ Fraction shortened(uint64_t numerator, uint64_t denominator) {
 }
 
 using Tensor = std::vector<int64_t>;
-using Entries = std::map<uint32_t, Entry>;              // by device
+using Entries = std::map<uint32_t, Entry>;  // by device
+// The last update of each device, by ascending device. It points into the entries: copies of them cost more than the
+// rest of a version where a fleet is large and a version small.
+using LastUpdates = std::vector<std::pair<uint32_t, const Entry*>>;
 using BlockKey = std::tuple<bool, uint32_t, uint32_t>;  // after the step, base version, owner: the record's order
 using Blocks = std::map<BlockKey, std::vector<int64_t>>;
 
@@ -151,22 +150,19 @@ class AggregatorMemory : public Aggregator {
 
   Status follow_record(const VersionRecord& record) override {
     const bool is_dense = !record.mean.empty();
-    for (const Added& added : added_) {
-      if (weighs_samples() && !is_dense && weight_total_ > 0) {
-        add_change(added, &next_h_);
-      }
-    }
+    const uint32_t weight_total = is_dense ? record.weight_total : weight_total_;
+    const bool is_rebased = weight_total != weight_total_ || !record.forgotten.empty();
+    h_ = is_rebased ? h_ : next_mean();
     for (Added& added : added_) {
       entries_[added.device] = std::move(added.entry);
     }
     for (const uint32_t device : record.forgotten) {
       entries_.erase(device);
     }
-    h_ = next_h_;
-    weight_total_ = is_dense ? record.weight_total : weight_total_;
-    const bool is_good = weighs_samples() ? weight_total_ == samples_of(entries_) : weight_total_ > 0;
-    if (is_good && is_dense) {
-      h_ = sum_of(entries_, weight_total_);
+    weight_total_ = weight_total;
+    const bool is_good = weighs_samples() ? weight_total_ == samples_of(stored_updates()) : weight_total_ > 0;
+    if (is_good && is_rebased) {
+      h_ = sum_of(stored_updates(), weight_total_);
     }
     open_version();
     const FixedWord* mean = context_.replica->mean();
@@ -253,10 +249,10 @@ class AggregatorMemory : public Aggregator {
   }
 
   // N of these devices: 2^15 of 16 bits at most.
-  static uint32_t samples_of(const Entries& entries) {
+  static uint32_t samples_of(const LastUpdates& updates) {
     uint32_t total = 0;
-    for (const auto& [device, entry] : entries) {
-      total += entry.samples;
+    for (const auto& [device, entry] : updates) {
+      total += entry->samples;
     }
     return total;
   }
@@ -302,18 +298,40 @@ class AggregatorMemory : public Aggregator {
     }
   }
 
-  static Blocks live_blocks(const Entries& entries, uint32_t weight_total) {
+  static Blocks live_blocks(const LastUpdates& updates, uint32_t weight_total) {
     Blocks blocks;
-    for (const auto& [device, entry] : entries) {
-      add_to_block(blocks, false, entry, 1, shortened(entry.samples, weight_total));
+    for (const auto& [device, entry] : updates) {
+      add_to_block(blocks, false, *entry, 1, shortened(entry->samples, weight_total));
     }
     return blocks;
   }
 
-  Tensor sum_of(const Entries& entries, uint32_t weight_total) const {
+  // coefficient_count(live_blocks()) without the blocks.
+  static size_t live_coefficient_count(const LastUpdates& updates) {
+    std::map<std::pair<uint32_t, uint32_t>, size_t> sizes;
+    for (const auto& [device, entry] : updates) {
+      size_t& size = sizes[{entry->stamp, entry->owner}];
+      size = std::max(size, entry->shares.size());
+    }
+    return std::accumulate(sizes.begin(), sizes.end(), size_t{0},
+                           [](size_t sum, const auto& item) { return sum + item.second; });
+  }
+
+  Tensor sum_of(const LastUpdates& updates, uint32_t weight_total) const {
     Tensor sum(size());
-    add_blocks(live_blocks(entries, weight_total), &sum);
+    add_blocks(live_blocks(updates, weight_total), &sum);
     return sum;
+  }
+
+  // sum_of(next_updates(), weight_total_), by the changes of the open version alone: all sums are exact.
+  Tensor next_mean() const {
+    Tensor h = next_h_;
+    if (weighs_samples() && weight_total_ > 0) {
+      for (const Added& added : added_) {
+        add_change(added, &h);
+      }
+    }
+    return h;
   }
 
   Real effective_steps() const {
@@ -362,12 +380,30 @@ class AggregatorMemory : public Aggregator {
     return shortened(weight * device_count, one * added_.size());
   }
 
-  Entries next_entries() const {
-    Entries entries = entries_;
-    for (const Added& added : added_) {
-      entries[added.device] = added.entry;
+  LastUpdates stored_updates() const {
+    LastUpdates updates;
+    updates.reserve(entries_.size());
+    for (const auto& [device, entry] : entries_) {
+      updates.emplace_back(device, &entry);
     }
-    return entries;
+    return updates;
+  }
+
+  // Those of the open version included.
+  LastUpdates next_updates() const {
+    std::map<uint32_t, const Entry*> open;
+    for (const Added& added : added_) {
+      open[added.device] = &added.entry;
+    }
+    LastUpdates updates(open.begin(), open.end());
+    updates.reserve(updates.size() + entries_.size());
+    for (const auto& [device, entry] : entries_) {
+      if (!open.contains(device)) {
+        updates.emplace_back(device, &entry);
+      }
+    }
+    std::sort(updates.begin(), updates.end());
+    return updates;
   }
 
   // The record of a step of this length: blocks, or dense where that is shorter or the weights change.
@@ -377,18 +413,18 @@ class AggregatorMemory : public Aggregator {
     record->step_scale = step_scale;
     const uint32_t total = step_total();
     const Blocks steps = step_blocks(total);
-    Tensor d = total == weight_total_ ? h_ : sum_of(entries_, total);
+    Tensor d = total == weight_total_ ? h_ : sum_of(stored_updates(), total);
     Blocks before = steps;
     std::erase_if(before, [](const auto& item) { return std::get<0>(item.first); });
     add_blocks(before, &d);
     if (!fits(d) && step_scale != 0) {
       return Status::kOutOfRange;
     }
-    const Entries entries = next_entries();
+    const LastUpdates updates = next_updates();
     VersionRecord weights;
-    const bool is_rebased = find_changes(entries, &weights);
+    const bool is_rebased = find_changes(updates, &weights);
     if (is_scalar() && !is_rebased) {
-      fill_blocks(steps, live_blocks(entries, weight_total_), record);
+      fill_blocks(steps, updates, record);
       if (!record->blocks.empty() && log_size(*record) <= snapshot_size(parameters().model->shape, true)) {
         return Status::kOk;
       }
@@ -397,28 +433,28 @@ class AggregatorMemory : public Aggregator {
     }
     record->weight_total = weights.weight_total;
     record->forgotten = weights.forgotten;
-    return fill_dense(d, entries, record);
+    return fill_dense(d, is_rebased ? sum_of(kept(updates, weights), weights.weight_total) : next_mean(), record);
   }
 
   // Finds the devices that have left or were absent too long, and the total by which the weights are shared from now
   // on.
-  bool find_changes(const Entries& entries, VersionRecord* weights) const {
+  bool find_changes(const LastUpdates& updates, VersionRecord* weights) const {
     const uint32_t next_version = context_.replica->version() + 1;
     const uint32_t age_max = parameters().local->memory_age_max;
-    for (const auto& [device, entry] : entries) {
+    for (const auto& [device, entry] : updates) {
       const bool has_left = context_.enrolment != nullptr && context_.enrolment->has_left(device);
-      if (has_left || (age_max > 0 && next_version - entry.stamp > age_max)) {
+      if (has_left || (age_max > 0 && next_version - entry->stamp > age_max)) {
         weights->forgotten.push_back(device);
       }
     }
     if (weighs_samples()) {
-      weights->weight_total = samples_of(kept(entries, *weights));
+      weights->weight_total = samples_of(kept(updates, *weights));
       return !weights->forgotten.empty() || weights->weight_total != weight_total_;
     }
     const uint32_t active = context_.enrolment == nullptr ? weight_total_ : context_.enrolment->active_count();
     weights->weight_total = std::max(active, 1U);
     const bool is_changed = !weights->forgotten.empty() || weights->weight_total != weight_total_;
-    if (is_changed && !fits(sum_of(kept(entries, *weights), weights->weight_total))) {
+    if (is_changed && !fits(sum_of(kept(updates, *weights), weights->weight_total))) {
       // Larger shares of the same updates are beyond the range: at a later version, perhaps.
       weights->weight_total = weight_total_;
       weights->forgotten.clear();
@@ -427,18 +463,18 @@ class AggregatorMemory : public Aggregator {
     return is_changed;
   }
 
-  static Entries kept(Entries entries, const VersionRecord& weights) {
-    for (const uint32_t device : weights.forgotten) {
-      entries.erase(device);
-    }
-    return entries;
+  static LastUpdates kept(LastUpdates updates, const VersionRecord& weights) {
+    std::erase_if(updates, [&](const auto& update) {
+      return std::binary_search(weights.forgotten.begin(), weights.forgotten.end(), update.first);
+    });
+    return updates;
   }
 
   // The changes of h, or where it is shorter (with everyone taking part, a single block) all of h from zero.
-  void fill_blocks(const Blocks& steps, const Blocks& live, VersionRecord* record) const {
+  void fill_blocks(const Blocks& steps, const LastUpdates& updates, VersionRecord* record) const {
     const bool has_after = std::any_of(steps.begin(), steps.end(), [](const auto& b) { return std::get<0>(b.first); });
-    record->from_zero = !has_after && coefficient_count(live) < coefficient_count(steps);
-    for (const auto& [key, values] : record->from_zero ? live : steps) {
+    record->from_zero = !has_after && live_coefficient_count(updates) < coefficient_count(steps);
+    for (const auto& [key, values] : record->from_zero ? live_blocks(updates, weight_total_) : steps) {
       RecordBlock& out = record->blocks.emplace_back();
       std::tie(out.after_step, out.base_version, out.owner) = key;
       out.value_count = static_cast<uint32_t>(values.size());
@@ -450,7 +486,8 @@ class AggregatorMemory : public Aggregator {
     }
   }
 
-  Status fill_dense(const Tensor& d, const Entries& entries, VersionRecord* record) const {
+  // h: the mean behind the step.
+  Status fill_dense(const Tensor& d, const Tensor& h, VersionRecord* record) const {
     const Replica& replica = *context_.replica;
     std::vector<Real> next(replica.model(), replica.model() + size());
     if (record->step_scale != 0) {
@@ -464,7 +501,6 @@ class AggregatorMemory : public Aggregator {
       GS_TRY(replica.gradient_step(next.data(), record->step_scale * factor, next.data(), *context_.arena));
     }
     record->model = model_bytes(parameters().model->shape, next.data());
-    const Tensor h = sum_of(kept(entries, *record), record->weight_total);
     const std::vector<FixedWord> words(h.begin(), h.end());
     record->mean = mean_bytes(parameters().model->shape, words.data());
     return Status::kOk;

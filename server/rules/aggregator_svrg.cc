@@ -15,9 +15,7 @@
 #include "runtime/training/secant.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "runtime/base/products.h"
-#include "server/run/delay_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {
@@ -272,7 +272,7 @@ Status DelayCorrection::step(const Real* current, Real alpha, DelayDirection* di
   return table_->retract(shape_, current, v.data(), next, arena);
 }
 
-DelaySwitch DelaySwitch::after(const DelayKeys& keys, uint32_t version, std::optional<Real> statistic) const {
+DelaySwitch DelaySwitch::after(const DelayCore& keys, uint32_t version, std::optional<Real> statistic) const {
   DelaySwitch next = *this;
   if (statistic) {
     next.sample_count = std::min(sample_count, UINT32_MAX - 1) + 1;

@@ -115,7 +115,7 @@ struct DelaySwitch {
   Real mean = 0;              // of these: the mean of the first kDelayWindow, then each counts 1 / kDelayWindow
 
   // After one more update, whose version is `version`. Once switched it stays so.
-  DelaySwitch after(const DelayKeys& keys, uint32_t version, std::optional<Real> statistic) const;
+  DelaySwitch after(const DelayCore& keys, uint32_t version, std::optional<Real> statistic) const;
   friend bool operator==(const DelaySwitch&, const DelaySwitch&) = default;
 };
 // Updates that the mean is of, and fewer than which decide nothing. Reason: the standard error of a cosine of unrelated

@@ -113,24 +113,6 @@ void Fold::add_terms(std::span<const FoldSlot> terms) {
   }
 }
 
-Status Fold::add(const Real* values, size_t count, uint16_t weight, size_t first) {
-  if (weight == 0 || first > slots_.size() || count > slots_.size() - first) {
-    return Status::kInvalidArgument;
-  }
-  // Two passes, so that an update is added whole or not at all.
-  for (size_t i = 0; i < count; ++i) {
-    FoldSlot term = 0;
-    GS_TRY(Arithmetic::make_term(values[i], weight, scale_log2_, &term));
-    GS_TRY(Arithmetic::check_sum(slots_[first + i] + term));
-  }
-  for (size_t i = 0; i < count; ++i) {
-    FoldSlot term = 0;
-    GS_TRY(Arithmetic::make_term(values[i], weight, scale_log2_, &term));
-    slots_[first + i] += term;
-  }
-  return Status::kOk;
-}
-
 Status Fold::finish(uint32_t total_weight, Real* out) const { return finish_part(total_weight, 0, slots_.size(), out); }
 
 Status Fold::finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const {

@@ -7,8 +7,8 @@
 // Both roundings are half away from zero. Between them there are only integers, so that one aggregator or eight, before
 // or after a crash, have one result. No heap: the caller owns the slots.
 //
-// The double build folds by plain sums in the order of add(), since fixed point holds 31 bits of a value: it replays
-// references, and no product links it.
+// The double build folds by plain sums in the order of add_terms(), since fixed point holds 31 bits of a value: it
+// replays references, and no product links it.
 #ifndef GRADSTREAM_SERVER_RULES_FOLD_H_
 #define GRADSTREAM_SERVER_RULES_FOLD_H_
 
@@ -26,7 +26,7 @@ namespace gradstream {
 // What a slot sums in.
 using FoldSlot = std::conditional_t<sizeof(Real) == sizeof(float), int64_t, double>;
 
-// Whether add() would take a value. kNotFinite; kOutOfRange as to_fixed (never in the double build).
+// Whether make_terms() takes a value. kNotFinite; kOutOfRange as to_fixed (never in the double build).
 Status check_fold_value(Real value, unsigned scale_log2);
 
 // The fixed-point form of a value. kNotFinite; kOutOfRange when it is not below 2^kFoldValueBits in magnitude.
@@ -52,11 +52,6 @@ class Fold {
   Status check_terms(std::span<const FoldSlot> terms) const;
   // Adds what check_terms() has passed since the last sum changed.
   void add_terms(std::span<const FoldSlot> terms);
-
-  // Adds weight * values[i] to slot first + i. kInvalidArgument when the slots do not reach so far or weight is 0;
-  // kNotFinite; kOutOfRange when a value is too large for the scale or a sum would reach 2^62. On an error nothing has
-  // been added.
-  Status add(const Real* values, size_t count, uint16_t weight, size_t first);
 
   // out[i] <- the mean of slot i under total_weight, for every slot. kInvalidArgument when total_weight is 0. The sums
   // stay.

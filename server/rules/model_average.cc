@@ -7,7 +7,7 @@
 #include "runtime/base/products.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

@@ -7,12 +7,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "server/run/delay_keys.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -2,10 +2,8 @@
 
 #include "server/rules/tangent_fold.h"
 
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/participation.h"
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {

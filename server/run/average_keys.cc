@@ -1,6 +1,6 @@
 #include "server/run/average_keys.h"
 
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

@@ -1,7 +1,7 @@
 #include "server/run/check_parameters.h"
 
 #include "server/run/average_keys.h"
-#include "server/run/constant_keys.h"
+#include "server/run/check_range.h"
 #include "server/run/delay_keys.h"
 #include "server/run/fold_keys.h"
 #include "server/run/local_keys.h"
@@ -22,10 +22,10 @@ Objection check_parameters(const RunParameters& p) {
       check_local_work, check_uploads, check_batches, check_proximal, check_svrg, check_steps,
       // The point, and what is minimised.
       check_model,
-      // What the server does with answers.
-      check_fold, check_log_size, check_constants, check_length, check_groups, check_participation,
-      check_over_selection, check_straggler, check_timed_work, check_retry, check_weight_share, check_buffer,
-      check_delay_rule, check_delay_switch, check_average, check_curve, check_kept_models};
+      // What the server does with answers, once every number is in its range.
+      check_ranges, check_groups, check_participation, check_over_selection, check_straggler, check_timed_work,
+      check_retry, check_weight_share, check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve,
+      check_kept_models};
   for (const auto check : kChecks) {
     if (Objection objection = check(p)) {
       return objection;

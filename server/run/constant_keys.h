@@ -5,12 +5,10 @@
 #include <string>
 
 #include "runtime/base/config.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
-
-struct RunParameters;
 
 struct ConstantKeys {
   static constexpr const char* kTitle = "Constants for advice";
@@ -34,9 +32,6 @@ struct ConstantKeys {
     visit(Key{"initial_excess", "", from(0), "Advice takes this F(x_0) - F*; 0 means unknown."}, keys.initial_excess);
   }
 };
-
-// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
-Objection check_constants(const RunParameters& run);
 
 }  // namespace gradstream
 

@@ -2,13 +2,10 @@
 
 #include <cmath>
 
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
+#include "server/run/check_range.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -54,9 +51,8 @@ Objection check_delay_rule(const RunParameters& p) {
       return "server_step, delay_rule: fedasync and ortho_pos go a share of the way to a device's point; at most 1";
     }
   }
-  const bool has_numbers = p.delay->delay_lambda > 0 && std::isfinite(p.delay->delay_lambda) &&
-                           p.delay->server_momentum >= 0 && p.delay->server_momentum < 1;
-  return has_numbers ? "" : "delay_lambda, server_momentum: above 0; from 0 to below 1";
+  const Objection objection = check_range(p, "delay_lambda");
+  return objection ? objection : check_range(p, "server_momentum");
 }
 
 Objection check_delay_switch(const RunParameters& p) {

@@ -3,29 +3,16 @@
 #ifndef GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
-#include "runtime/base/config.h"
-#include "server/run/choices.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct DelayKeys {
+struct DelayKeys : DelayCore {
   static constexpr const char* kTitle = "Asynchronous steps";
-
-  DelayRule delay_rule = DelayRule::kNone;
-  DelayRule late_delay_rule = DelayRule::kNone;  // after the switch; kNone: the same all the time
-  DelaySwitchBy delay_switch_by = DelaySwitchBy::kVersion;
-  uint32_t delay_switch = 0;       // kVersion: the version that switches; else the first one that may
-  Real delay_switch_at = 0;        // of the statistic
-  Real delay_lambda = 1;           // of the dc rules
-  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
-  Real server_momentum = 0;        // beta of v <- beta T(v) + D
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>

@@ -7,8 +7,8 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
-#include "server/run/model_keys.h"
 #include "server/run/parts.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

@@ -1,10 +1,8 @@
 #include "server/run/fold_keys.h"
 
-#include "server/run/local_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -18,22 +16,9 @@ uint32_t updates_wanted(const RunParameters& p) {
 
 }  // namespace
 
-Objection check_fold(const RunParameters& p) {
-  if (p.fold->fold_scale_log2 > kFoldScaleLog2Max) {
-    return "fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max);
-  }
-  if (p.fold->fold_weight_max == 0 || p.fold->fold_weight_max > kSampleCountMax) {
-    return "fold_weight_max: from 1 to " + std::to_string(kSampleCountMax);
-  }
-  return {};
-}
-
 Objection check_weight_share(const RunParameters& p) {
   if (p.fold->weight_share_max == 1) {
     return {};
-  }
-  if (!(p.fold->weight_share_max > 0) || p.fold->weight_share_max > 1) {
-    return "weight_share_max: above 0, at most 1, which caps nothing";
   }
   if (p.fold->fold_weight != FoldWeight::kSampleCount || p.has_memory() || p.local->solver == SolverId::kSvrg) {
     return "weight_share_max, fold_weight, solver, correction_form: a share is capped where devices weigh by their "

@@ -2,27 +2,18 @@
 #ifndef GRADSTREAM_SERVER_RUN_FOLD_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_FOLD_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
 #include "runtime/base/config.h"
-#include "server/run/choices.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct FoldKeys {
+struct FoldKeys : FoldCore {
   static constexpr const char* kTitle = "Fold";
-
-  // Fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
-  uint32_t fold_scale_log2 = 24;
-  FoldWeight fold_weight = FoldWeight::kSampleCount;
-  uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
-  float weight_share_max = 1;        // cap on one update's share of a version's weight; 1: none
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -40,8 +31,7 @@ struct FoldKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
-Objection check_fold(const RunParameters& run);
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_weight_share(const RunParameters& run);
 
 }  // namespace gradstream

@@ -12,16 +12,6 @@ std::string number_text(double value) {
   return value == std::floor(value) ? std::to_string(static_cast<int64_t>(value)) : field_text(value);
 }
 
-// "1 to 256 steps (solver `curve`)".
-std::string range_text(const Range& range, const std::string& unit) {
-  std::string text = (range.is_above ? "above " : std::isinf(range.most) ? "from " : "") + number_text(range.least);
-  if (!std::isinf(range.most)) {
-    text += (range.is_below ? " to below " : " to ") + number_text(range.most);
-  }
-  text += unit.empty() ? "" : " " + unit;
-  return range.where[0] == '\0' ? text : text + " (" + range.where + ")";
-}
-
 template <typename Enum>
 std::string words_text() {
   std::string text;
@@ -67,6 +57,15 @@ bool is_needed(const Key& key, const Field& field) {
 }
 
 }  // namespace
+
+std::string range_text(const Range& range, const std::string& unit) {
+  std::string text = (range.is_above ? "above " : std::isinf(range.most) ? "from " : "") + number_text(range.least);
+  if (!std::isinf(range.most)) {
+    text += (range.is_below ? " to below " : " to ") + number_text(range.most);
+  }
+  text += unit.empty() ? "" : " " + unit;
+  return range.where[0] == '\0' ? text : text + " (" + range.where + ")";
+}
 
 std::vector<KeyRow> key_rows() {
   std::vector<KeyRow> rows;

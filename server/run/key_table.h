@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "server/run/key.h"
+
 namespace gradstream {
 
 struct KeyRow {
@@ -17,6 +19,9 @@ struct KeyRow {
   bool is_word = false;  // the configuration writes its value in quotes
   bool has_words = false;
 };
+
+// "1 to 256 steps (solver `curve`)". The range has an end.
+std::string range_text(const Range& range, const std::string& unit);
 
 // Every key in the order of the canonical text.
 std::vector<KeyRow> key_rows();

@@ -12,7 +12,7 @@ namespace gradstream {
 inline constexpr unsigned kFoldValueBits = 31;
 // Weights are unsigned 16 bits: sample counts, or staleness weights from a committed table.
 inline constexpr unsigned kFoldWeightBits = 16;
-// Updates in one version, at most 2^this. The coordinator keeps to it; add() refuses what would overflow.
+// Updates in one version, at most 2^this. The coordinator keeps to it; check_terms() refuses what would overflow.
 inline constexpr unsigned kFoldUpdateCountLog2 = 15;
 inline constexpr uint32_t kFoldUpdateCountMax = 1U << kFoldUpdateCountLog2;
 static_assert(kFoldValueBits + kFoldWeightBits + kFoldUpdateCountLog2 <= 62, "a full version never reaches 2^62");

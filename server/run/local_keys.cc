@@ -5,13 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "server/run/delay_keys.h"
-#include "server/run/model_keys.h"
+#include "server/run/check_range.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -26,13 +23,11 @@ Objection check_directions(const RunParameters& p) {
   if (p.local->directions != DirectionKind::kSign && p.local->directions != DirectionKind::kSphere) {
     return "directions: sign or sphere";
   }
-  if (p.local->direction_count == 0 || p.local->direction_count > kDirectionCountMax) {
-    return "direction_count: from 1 to " + std::to_string(kDirectionCountMax);
+  if (Objection objection = check_range(p, "direction_count")) {
+    return objection;
   }
-  if (!(p.local->smoothing > 0) || !std::isfinite(p.local->smoothing)) {
-    return "smoothing: must be above 0; about 1e-2 for data of order 1";
-  }
-  return {};
+  const Objection objection = check_range(p, "smoothing");
+  return objection ? objection.sentence + "; about 1e-2 suits data of order 1" : "";
 }
 
 Objection check_estimator(const RunParameters& p) {
@@ -145,8 +140,8 @@ Objection check_local_work(const RunParameters& p) {
   if (p.local->solver == SolverId::kNone) {
     return "solver: projection, gradient_stream, tangent_mean or svrg";
   }
-  if (p.local->local_step_count == 0 || p.local->local_step_count > kLocalStepCountMax) {
-    return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
+  if (Objection objection = check_range(p, "local_step_count")) {
+    return objection;
   }
   if (Objection objection = check_estimator(p)) {
     return objection;
@@ -167,8 +162,10 @@ Objection check_batches(const RunParameters& p) {
   if (p.local->batch_mode == BatchMode::kPerDirection && p.local->estimator == EstimatorId::kAnalyticGradient) {
     return "batch_mode: per_direction needs an estimator with directions; use common or all";
   }
-  if (p.local->batch_mode == BatchMode::kCommon && (p.local->batch_size == 0 || p.local->batch_size > kBatchSizeMax)) {
-    return "batch_size: from 1 to " + std::to_string(kBatchSizeMax);
+  if (p.local->batch_mode == BatchMode::kCommon) {
+    if (Objection objection = check_range(p, "batch_size")) {
+      return objection;
+    }
   }
   if (p.local->batch_sizes.empty()) {
     return {};
@@ -185,12 +182,13 @@ Objection check_batches(const RunParameters& p) {
 }
 
 Objection check_proximal(const RunParameters& p) {
-  if (!(p.local->proximal >= 0) || !std::isfinite(p.local->proximal)) {
-    return "proximal: not below 0";
+  for (const char* const key : {"proximal", "proximal_sigma"}) {
+    if (Objection objection = check_range(p, key)) {
+      return objection;
+    }
   }
-  if (!(p.local->proximal_sigma > 0) || !std::isfinite(p.local->proximal_sigma) ||
-      (p.local->proximal_sigma != 1 && p.local->proximal_form != ProximalForm::kLorentz)) {
-    return "proximal_sigma, proximal_form: above 0; of lorentzian alone, else leave it at 1";
+  if (p.local->proximal_sigma != 1 && p.local->proximal_form != ProximalForm::kLorentz) {
+    return "proximal_sigma, proximal_form: only lorentzian has a sigma; leave it at 1";
   }
   if (p.local->proximal_form != ProximalForm::kGeodesic) {
     return check_proximal_form(p);
@@ -225,8 +223,13 @@ Objection check_svrg(const RunParameters& p) {
     if (p.local->barzilai_borwein == BarzilaiBorwein::kNone) {
       return "step_rule, barzilai_borwein: this rule needs a curvature; set barzilai_borwein to first or second";
     }
-    if (!(p.steps->step_min > 0) || !(p.steps->step_min <= p.steps->step_max) || !std::isfinite(p.steps->step_max)) {
-      return "step_min, step_max: rule barzilai_borwein needs 0 < step_min <= step_max";
+    for (const char* const key : {"step_min", "step_max"}) {
+      if (Objection objection = check_range(p, key)) {
+        return objection;
+      }
+    }
+    if (p.steps->step_min > p.steps->step_max) {
+      return "step_min, step_max: rule barzilai_borwein needs step_min <= step_max; raise step_max";
     }
   }
   return {};
@@ -259,8 +262,7 @@ Objection check_curve(const RunParameters& p) {
   if (p.local->correction_form != CorrectionForm::kNone || p.wire->error_feedback) {
     return "solver, correction_form, error_feedback: curve takes no correction and no error feedback; use none, false";
   }
-  return p.local->curve_orthogonality >= 0 && p.local->curve_orthogonality <= 1 ? ""
-                                                                                : "curve_orthogonality: from 0 to 1";
+  return check_range(p, "curve_orthogonality");
 }
 
 }  // namespace gradstream

@@ -2,48 +2,17 @@
 #ifndef GRADSTREAM_SERVER_RUN_LOCAL_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_LOCAL_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
 #include "runtime/base/config.h"
-#include "runtime/manifold/manifold.h"
-#include "runtime/manifold/proximal_form.h"
-#include "runtime/training/secant.h"
-#include "runtime/training/task.h"
-#include "server/run/choices.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct LocalKeys {
+struct LocalKeys : LocalCore {
   static constexpr const char* kTitle = "Local work";
-
-  SolverId solver = SolverId::kProjection;
-  EstimatorId estimator = EstimatorId::kProjectionOneSided;
-  DirectionKind directions = DirectionKind::kSign;
-  uint32_t direction_count = 16;  // m
-  // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
-  uint32_t group_count = 1;
-  uint32_t local_step_count = 5;                               // K
-  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
-  Real smoothing = static_cast<Real>(1e-2);
-  BatchMode batch_mode = BatchMode::kCommon;
-  uint32_t batch_size = 32;
-  // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
-  // the steps after it. Empty: batch_size for all.
-  std::string batch_sizes;
-  CorrectionForm correction_form = CorrectionForm::kLocal;
-  uint32_t memory_age_max = 0;                           // versions after which an update is taken out of h; 0: never
-  Real proximal = 0;                                     // mu of the proximal term, 0: none
-  ProximalForm proximal_form = ProximalForm::kGeodesic;  // kGeodesic: RFedProx; else a term of the devices' loss
-  Real proximal_sigma = 1;                               // of ProximalForm::kLorentz
-  BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;  // solver svrg
-  Iterate iterate = Iterate::kLast;                           // solver svrg
-  // Solver curve: gamma, the share of the displacement that is taken out of the control point's way.
-  Real curve_orthogonality = 1;
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>

@@ -4,10 +4,10 @@
 #include <iterator>
 
 #include "runtime/manifold/fixed_rank.h"
-#include "server/run/limits.h"
-#include "server/run/local_keys.h"
+#include "server/run/check_range.h"
 #include "server/run/names.h"
 #include "server/run/parts.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -71,8 +71,8 @@ Objection check_parts(const RunParameters& p) {
 }  // namespace
 
 Objection check_model(const RunParameters& p) {
-  if (p.name.empty() || p.name.size() > kRunNameSizeMax) {
-    return "name: a run needs a name of 1 to " + std::to_string(kRunNameSizeMax) + " characters";
+  if (Objection objection = check_range(p, "name")) {
+    return objection;
   }
   if (p.name.find_first_of("\n=\"") != std::string::npos) {
     return "name: no line breaks, quotes or '='";
@@ -105,8 +105,8 @@ Objection check_model(const RunParameters& p) {
     return "network, problem: a network is trained by the problem \"network\", not by \"" + p.model->problem +
            "\"; set problem, or leave network out";
   }
-  if (p.model->problem.empty() || p.model->problem.size() > kProblemNameSizeMax) {
-    return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
+  if (Objection objection = check_range(p, "problem")) {
+    return objection;
   }
   if (std::any_of(p.model->problem.begin(), p.model->problem.end(), is_control)) {
     return "problem: no line breaks or other control characters";

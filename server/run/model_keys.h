@@ -2,37 +2,17 @@
 #ifndef GRADSTREAM_SERVER_RUN_MODEL_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_MODEL_KEYS_H_
 
-#include <memory>
-#include <string>
-
 #include "runtime/base/config.h"
-#include "runtime/base/shape.h"
-#include "runtime/manifold/manifold.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct ModelKeys {
+struct ModelKeys : ModelCore {
   static constexpr const char* kTitle = "Model";
-
-  ManifoldId manifold = ManifoldId::kStiefel;
-  RetractionKind retraction = RetractionKind::kDefault;
-  TransportKind transport = TransportKind::kDefault;
-  // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
-  // Whoever sets it calls set_parts() after it (server/run/parts.h).
-  std::string parts;
-  // Of manifold fixed_rank: "20x14", the matrix's shape; set_parts() makes the point's shape of it and of `rank`.
-  std::string matrix;
-  uint32_t rank = 0;
-  Shape shape;
-  std::string problem;
-  // Of problem "network": network_digest() of the network, as 16 hexadecimal digits. In a configuration a path may
-  // stand here; server/program/network_file.h puts the digest in its place before a run is made of it.
-  std::string network;
-  std::shared_ptr<const Parts> part_list;  // what shape.parts points to; no key
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>

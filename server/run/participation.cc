@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/random.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {
@@ -63,15 +63,15 @@ Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<
           is_fixed ? choose_some(parameters, round, candidates) : draw_each(parameters, round, candidates)};
 }
 
-std::vector<Real> participation_probabilities(const ParticipationKeys& keys) {
+std::vector<Real> participation_probabilities(const ParticipationCore& keys) {
   return parse_numbers(keys.participation_probability);
 }
 
-bool is_unbiased(const ParticipationKeys& keys) {
+bool is_unbiased(const ParticipationCore& keys) {
   return keys.participation == Participation::kSchemeTwo && keys.participation_weights != ParticipationWeights::kBiased;
 }
 
-Real inverse_participation(const ParticipationKeys& keys, std::span<const Real> probabilities, uint32_t client_index,
+Real inverse_participation(const ParticipationCore& keys, std::span<const Real> probabilities, uint32_t client_index,
                            uint32_t taken_part, uint32_t round) {
   if (!is_unbiased(keys)) {
     return 1;

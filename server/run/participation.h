@@ -36,14 +36,14 @@ Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<
 
 // The p_j of the run's parameters, by enrolment index; the last one holds for all devices after it. Empty but for
 // Scheme II.
-std::vector<Real> participation_probabilities(const ParticipationKeys& keys);
+std::vector<Real> participation_probabilities(const ParticipationCore& keys);
 
 // Whether the fold divides by S and each answer by q_j, instead of by the sum of the weights.
-bool is_unbiased(const ParticipationKeys& keys);
+bool is_unbiased(const ParticipationCore& keys);
 
 // 1 / q_j for an answer of round `round` (from 0) by a device that has taken part in `taken_part` rounds before it; 1
 // where the run weighs otherwise. probabilities: what participation_probabilities() gives.
-Real inverse_participation(const ParticipationKeys& keys, std::span<const Real> probabilities, uint32_t client_index,
+Real inverse_participation(const ParticipationCore& keys, std::span<const Real> probabilities, uint32_t client_index,
                            uint32_t taken_part, uint32_t round);
 
 }  // namespace gradstream

@@ -1,13 +1,10 @@
 #include "server/run/participation_keys.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 
@@ -52,9 +49,6 @@ Objection check_participation(const RunParameters& p) {
 }
 
 Objection check_over_selection(const RunParameters& p) {
-  if (!(p.cohort->over_selection >= 1) || !std::isfinite(p.cohort->over_selection)) {
-    return "over_selection: from 1, which draws nobody too many";
-  }
   if (p.cohort->over_selection == 1) {
     return {};
   }

@@ -2,27 +2,16 @@
 #ifndef GRADSTREAM_SERVER_RUN_PARTICIPATION_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_PARTICIPATION_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
-#include "runtime/base/config.h"
-#include "server/run/choices.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct ParticipationKeys {
+struct ParticipationKeys : ParticipationCore {
   static constexpr const char* kTitle = "Participation";
-
-  Participation participation = Participation::kAll;
-  uint32_t cohort_size = 0;  // kSchemeOne: s
-  // kSchemeOne: so many times s are drawn, of whom the first s to answer close the round.
-  Real over_selection = 1;
-  std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
-  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>

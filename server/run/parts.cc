@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/manifold/fixed_rank.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

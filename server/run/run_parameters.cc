@@ -19,26 +19,27 @@
 
 namespace gradstream {
 
-template <typename Keys>
-KeyGroup<Keys>::KeyGroup() : keys_(std::make_unique<Keys>()) {}
-template <typename Keys>
-KeyGroup<Keys>::KeyGroup(const KeyGroup& other) : keys_(std::make_unique<Keys>(*other.keys_)) {}
-template <typename Keys>
-KeyGroup<Keys>& KeyGroup<Keys>::operator=(const KeyGroup& other) {
+template <typename Keys, typename Core>
+KeyGroup<Keys, Core>::KeyGroup() : keys_(std::make_unique<Keys>()), core_(keys_.get()) {}
+template <typename Keys, typename Core>
+KeyGroup<Keys, Core>::KeyGroup(const KeyGroup& other)
+    : keys_(std::make_unique<Keys>(*other.keys_)), core_(keys_.get()) {}
+template <typename Keys, typename Core>
+KeyGroup<Keys, Core>& KeyGroup<Keys, Core>::operator=(const KeyGroup& other) {
   *keys_ = *other.keys_;
   return *this;
 }
-template <typename Keys>
-KeyGroup<Keys>::~KeyGroup() = default;
+template <typename Keys, typename Core>
+KeyGroup<Keys, Core>::~KeyGroup() = default;
 
-template class KeyGroup<ModelKeys>;
-template class KeyGroup<LocalKeys>;
-template class KeyGroup<StepKeys>;
-template class KeyGroup<WireKeys>;
-template class KeyGroup<FoldKeys>;
-template class KeyGroup<ParticipationKeys>;
-template class KeyGroup<TriggerKeys>;
-template class KeyGroup<DelayKeys>;
+template class KeyGroup<ModelKeys, ModelCore>;
+template class KeyGroup<LocalKeys, LocalCore>;
+template class KeyGroup<StepKeys, StepCore>;
+template class KeyGroup<WireKeys, WireCore>;
+template class KeyGroup<FoldKeys, FoldCore>;
+template class KeyGroup<ParticipationKeys, ParticipationCore>;
+template class KeyGroup<TriggerKeys, TriggerCore>;
+template class KeyGroup<DelayKeys, DelayCore>;
 template class KeyGroup<AverageKeys>;
 template class KeyGroup<ConstantKeys>;
 template class KeyGroup<PaceKeys>;

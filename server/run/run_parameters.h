@@ -1,8 +1,9 @@
 // What a run is: the frozen parameters that every version, task and replica follow. Made from a TOML file by config.*,
 // stored with the run, compared by digest at every start of the server.
 //
-// The keys stand in eleven groups. The header of a group has all that is said of its keys: type, default, unit, range
-// and a sentence for people. Its source has their checks. Include the headers of the groups whose keys you read.
+// The keys stand in eleven groups. The header of a group has all that is said of its keys: unit, range and a sentence
+// for people. It also has their types and defaults, but for the keys that most of the server reads: these stand in
+// server/run/run_core.h. The source of a group has the checks. Include the header that has the keys you read.
 #ifndef GRADSTREAM_SERVER_RUN_RUN_PARAMETERS_H_
 #define GRADSTREAM_SERVER_RUN_RUN_PARAMETERS_H_
 
@@ -20,6 +21,16 @@
 #include "server/run/limits.h"
 
 namespace gradstream {
+
+// Bases of the groups of the same name, in server/run/run_core.h.
+struct ModelCore;
+struct LocalCore;
+struct StepCore;
+struct WireCore;
+struct FoldCore;
+struct ParticipationCore;
+struct TriggerCore;
+struct DelayCore;
 
 struct ModelKeys;
 struct LocalKeys;
@@ -39,17 +50,17 @@ inline constexpr const char* kNetworkProblemName = "network";
 struct RunParameters {
   std::string name;
   uint32_t seed = 1;
-  KeyGroup<ModelKeys> model;           // server/run/model_keys.h
-  KeyGroup<LocalKeys> local;           // server/run/local_keys.h
-  KeyGroup<StepKeys> steps;            // server/run/step_keys.h
-  KeyGroup<WireKeys> wire;             // server/run/wire_keys.h
-  KeyGroup<FoldKeys> fold;             // server/run/fold_keys.h
-  KeyGroup<ParticipationKeys> cohort;  // server/run/participation_keys.h
-  KeyGroup<TriggerKeys> trigger;       // server/run/trigger_keys.h
-  KeyGroup<DelayKeys> delay;           // server/run/delay_keys.h
-  KeyGroup<AverageKeys> average;       // server/run/average_keys.h
-  KeyGroup<ConstantKeys> constants;    // server/run/constant_keys.h
-  KeyGroup<PaceKeys> pace;             // server/run/pace_keys.h
+  KeyGroup<ModelKeys, ModelCore> model;                   // server/run/model_keys.h
+  KeyGroup<LocalKeys, LocalCore> local;                   // server/run/local_keys.h
+  KeyGroup<StepKeys, StepCore> steps;                     // server/run/step_keys.h
+  KeyGroup<WireKeys, WireCore> wire;                      // server/run/wire_keys.h
+  KeyGroup<FoldKeys, FoldCore> fold;                      // server/run/fold_keys.h
+  KeyGroup<ParticipationKeys, ParticipationCore> cohort;  // server/run/participation_keys.h
+  KeyGroup<TriggerKeys, TriggerCore> trigger;             // server/run/trigger_keys.h
+  KeyGroup<DelayKeys, DelayCore> delay;                   // server/run/delay_keys.h
+  KeyGroup<AverageKeys> average;                          // server/run/average_keys.h
+  KeyGroup<ConstantKeys> constants;                       // server/run/constant_keys.h
+  KeyGroup<PaceKeys> pace;                                // server/run/pace_keys.h
 
   StreamKind stream() const;
   // 0: the run trains no network, or the key is no digest.

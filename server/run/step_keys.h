@@ -2,29 +2,16 @@
 #ifndef GRADSTREAM_SERVER_RUN_STEP_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_STEP_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
-#include "runtime/base/config.h"
-#include "server/run/choices.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct StepKeys {
+struct StepKeys : StepCore {
   static constexpr const char* kTitle = "Steps";
-
-  StepRule step_rule = StepRule::kInverse;
-  Real step_size = static_cast<Real>(0.1);
-  Real step_decay = 0;
-  Real step_offset = 0;
-  uint32_t step_period = 1;
-  Real step_min = 0;  // kBarzilaiBorwein
-  Real step_max = 0;
-  Real server_step = 1;  // eta_g
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "server/run/participation_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

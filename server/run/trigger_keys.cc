@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "server/run/local_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/check_range.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
 
@@ -39,16 +39,6 @@ Objection check_step_times(const RunParameters& p) {
 
 }  // namespace
 
-Objection check_length(const RunParameters& p) {
-  if (p.trigger->round_count == 0 || p.trigger->round_count > kRoundCountMax) {
-    return "round_count: from 1 to " + std::to_string(kRoundCountMax);
-  }
-  if (p.trigger->device_count == 0 || p.trigger->device_count > kFoldUpdateCountMax) {
-    return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
-  }
-  return {};
-}
-
 Objection check_straggler(const RunParameters& p) {
   const uint32_t asked =
       p.cohort->participation == Participation::kSchemeOne ? p.cohort->cohort_size : p.trigger->device_count;
@@ -58,9 +48,6 @@ Objection check_straggler(const RunParameters& p) {
   }
   if (p.trigger->update_min > goal) {
     return "update_min, update_goal: the least number of answers at the deadline is above the goal";
-  }
-  if (p.trigger->report_deadline_ms == 0) {
-    return "report_deadline_ms: every round needs a deadline";
   }
   if (p.trigger->steps_min > p.local->local_step_count) {
     return "steps_min, local_step_count: more steps wanted than a task has";
@@ -77,11 +64,10 @@ Objection check_straggler(const RunParameters& p) {
       return "late, update_goal, update_min: a round that always waits for all has no late updates; set update_goal or "
              "update_min, or late = drop";
     }
-    if (p.trigger->staleness_max == 0 || p.trigger->staleness_max > kStalenessMax) {
-      return "staleness_max: from 1 to " + std::to_string(kStalenessMax) + " where late updates are weighted";
-    }
-    if (!(p.trigger->staleness_exponent > 0) || p.trigger->staleness_exponent > kStalenessExponentMax) {
-      return "staleness_exponent: above 0, at most " + std::to_string(kStalenessExponentMax);
+    for (const char* const key : {"staleness_max", "staleness_exponent"}) {
+      if (Objection objection = check_range(p, key)) {
+        return objection;
+      }
     }
   }
   return {};

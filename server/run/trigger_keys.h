@@ -3,42 +3,18 @@
 #ifndef GRADSTREAM_SERVER_RUN_TRIGGER_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_TRIGGER_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
 #include "runtime/base/config.h"
-#include "server/run/choices.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct TriggerKeys {
+struct TriggerKeys : TriggerCore {
   static constexpr const char* kTitle = "Rounds and late answers";
-
-  uint32_t round_count = 300;
-  uint32_t device_count = 0;  // n: enrolled devices that the run waits for before version 0 opens
-  // B: a version closes with every B accepted updates, late ones too, and k is not asked; 0: rounds of k answers
-  uint32_t buffer_size = 0;
-  uint32_t update_goal = 0;             // k; 0: every device that is enrolled and not revoked
-  uint32_t report_deadline_ms = 60000;  // T, from the opening of the version
-  uint32_t update_min = 0;              // q at T; 0: update_goal
-  uint32_t extension_count_max = 3;
-  LatePolicy late = LatePolicy::kDrop;
-  StalenessTable staleness_table = StalenessTable::kInverseSqrt;
-  float staleness_exponent = 0.5F;  // kPolynomial: (1 + s)^-a; kHinge: slope a
-  uint32_t staleness_hinge = 4;     // kHinge: s0
-  uint32_t staleness_max = 8;       // S: versions; buffer_size = 1 needs device_count - 1 at least
-  uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
-  uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
-  Work work = Work::kFixed;
-  // One local step of the fleet's fastest and slowest device, where known; 0: not. No update is believed that was
-  // faster; no deadline is accepted that the slowest cannot meet.
-  uint32_t step_time_min_us = 0;
-  uint32_t step_time_max_us = 0;
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -106,7 +82,6 @@ struct TriggerKeys {
 };
 
 // Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
-Objection check_length(const RunParameters& run);
 Objection check_straggler(const RunParameters& run);
 Objection check_timed_work(const RunParameters& run);
 Objection check_buffer(const RunParameters& run);

@@ -24,17 +24,17 @@ namespace gradstream {
 // Calls visit(group) for every group in order.
 template <typename Parameters, typename Visit>
 void visit_groups(Parameters& p, Visit&& visit) {
-  visit(*p.model);
-  visit(*p.local);
-  visit(*p.steps);
-  visit(*p.wire);
-  visit(*p.fold);
-  visit(*p.cohort);
-  visit(*p.trigger);
-  visit(*p.delay);
-  visit(*p.average);
-  visit(*p.constants);
-  visit(*p.pace);
+  visit(p.model.keys());
+  visit(p.local.keys());
+  visit(p.steps.keys());
+  visit(p.wire.keys());
+  visit(p.fold.keys());
+  visit(p.cohort.keys());
+  visit(p.trigger.keys());
+  visit(p.delay.keys());
+  visit(p.average.keys());
+  visit(p.constants.keys());
+  visit(p.pace.keys());
 }
 
 // Calls visit(key, field) for the two keys that stand in no group.

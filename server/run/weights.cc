@@ -6,8 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "server/run/fold_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {
@@ -33,7 +32,7 @@ uint32_t rounded(double weight) {
 
 }  // namespace
 
-uint32_t staleness_weight(const TriggerKeys& keys, uint32_t staleness) {
+uint32_t staleness_weight(const TriggerCore& keys, uint32_t staleness) {
   if (staleness == 0) {
     return kStalenessOne;
   }
@@ -70,7 +69,7 @@ uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
 
 // With weights w_1 >= w_2 >= ... the first m are capped at c = share (m c + w_(m+1) + ...), for the least m with
 // w_(m+1) <= c. Floored, c keeps below the share.
-void cap_weights(const FoldKeys& keys, std::span<uint16_t> weights) {
+void cap_weights(const FoldCore& keys, std::span<uint16_t> weights) {
   constexpr uint64_t kOne = 1U << 16;
   const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(keys.weight_share_max) * kOne));
   std::vector<uint16_t> sorted(weights.begin(), weights.end());

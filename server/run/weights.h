@@ -16,7 +16,7 @@ inline constexpr uint32_t kStalenessOne = 1U << kStalenessBits;
 
 // The committed table: weight of an update that is `staleness` versions behind, 1 .. kStalenessOne; for
 // staleness 0 kStalenessOne.
-uint32_t staleness_weight(const TriggerKeys& keys, uint32_t staleness);
+uint32_t staleness_weight(const TriggerCore& keys, uint32_t staleness);
 
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
@@ -30,7 +30,7 @@ uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count);
 // Caps each weight of a version at weight_share_max of the sum of what they become; the result is in another unit, the
 // same for all. Where fewer updates came than the cap allows, all weigh the same. A function of the weights alone, in
 // integers, whatever their order.
-void cap_weights(const FoldKeys& keys, std::span<uint16_t> weights);
+void cap_weights(const FoldCore& keys, std::span<uint16_t> weights);
 
 }  // namespace gradstream
 

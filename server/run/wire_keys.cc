@@ -1,6 +1,6 @@
 #include "server/run/wire_keys.h"
 
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -58,13 +58,6 @@ Objection check_uploads(const RunParameters& p) {
     return objection;
   }
   return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
-}
-
-Objection check_log_size(const RunParameters& p) {
-  if (p.wire->log_size_max > kLogSizeMax) {
-    return "log_size_max: at most " + std::to_string(kLogSizeMax) + " bytes; a snapshot is shorter than such a log";
-  }
-  return {};
 }
 
 }  // namespace gradstream

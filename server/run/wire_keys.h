@@ -2,30 +2,17 @@
 #ifndef GRADSTREAM_SERVER_RUN_WIRE_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_WIRE_KEYS_H_
 
-#include <cstdint>
-#include <string>
-
-#include "runtime/training/encoding.h"
-#include "runtime/training/stream.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
-#include "server/run/objection.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 struct RunParameters;
 
-struct WireKeys {
+struct WireKeys : WireCore {
   static constexpr const char* kTitle = "Wire";
-
-  // What a device uploads; kNone: scalars where they say everything, else a tangent.
-  StreamKind upload_stream = StreamKind::kNone;
-  Encoding upload_encoding = Encoding::kF32;
-  Encoding record_encoding = Encoding::kF32;
-  // Tangents: a device adds what the encoding of its last accepted upload left out to its next one.
-  bool error_feedback = false;
-  // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
-  uint32_t log_size_max = 0;
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -55,9 +42,8 @@ struct WireKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_uploads(const RunParameters& run);
-Objection check_log_size(const RunParameters& run);
 
 }  // namespace gradstream
 

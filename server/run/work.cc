@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "server/run/local_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
@@ -23,7 +22,7 @@ uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us) {
   return static_cast<uint32_t>((uint64_t{3} * estimate_us + measured_us + 2) / 4);
 }
 
-bool had_time_for(const TriggerKeys& keys, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms) {
+bool had_time_for(const TriggerCore& keys, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms) {
   const uint64_t most_us = (elapsed_ms + 1) * 1000;  // the shell's clock counts whole milliseconds
   return uint64_t{steps_done} * keys.step_time_min_us <= most_us && uint64_t{steps_done} * step_time_us <= 2 * most_us;
 }

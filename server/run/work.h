@@ -20,7 +20,7 @@ uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us);
 
 // Whether a device can have done so many steps in elapsed_ms, which began before it had the task. step_time_us: what it
 // says one took; its clock may run twice as fast as ours. 0: it does not say.
-bool had_time_for(const TriggerKeys& keys, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms);
+bool had_time_for(const TriggerCore& keys, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms);
 
 }  // namespace gradstream
 

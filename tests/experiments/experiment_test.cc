@@ -20,10 +20,7 @@
 #include "experiments/harness/campaign.h"
 #include "experiments/harness/compare.h"
 #include "experiments/harness/harness.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

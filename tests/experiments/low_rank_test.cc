@@ -17,9 +17,7 @@
 #include "experiments/harness/form_fleet.h"
 #include "experiments/harness/harness.h"
 #include "experiments/workloads/data_low_rank.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 #include "tests/golden/low_rank_trajectories.h"
 #include "tests/support/training_support.h"
 

@@ -11,11 +11,7 @@
 #include "experiments/harness/form_fleet.h"
 #include "experiments/harness/harness.h"
 #include "runtime/base/products.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {

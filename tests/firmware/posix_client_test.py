@@ -86,12 +86,17 @@ def check_files(files):
     expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd", "No such file")
     for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
         expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard", "bad.gsd")
-    for content, words in ((b"a,b\n1,2\n", ("text", "docs/data.md")),
-                           (b"\x93NUMPY\x01\0v" + bytes(99), ("NumPy", "docs/data.md")),
+    for content, words in ((b"a,b\n1,x\n", ("row 2, column 2 (`b`)", "`x` is no number")),
+                           (b"a,b\n1,\n", ("row 2, column 2 (`b`)", "the value is empty")),
+                           (b"a,b\n", ("header line in row 1 and no sample",)),
+                           ("a,b\n1,2\n".encode("utf-16"), ("UTF-16",)),
+                           (b"\x93NUMPY\x01\0v\0" + bytes(118), (".npy with a header that does not parse",)),
+                           (b"\x93NUMPY\x01\0v" + bytes(9), ("truncated .npy",)),
                            (SHARD[:4] + struct.pack("<I", 70000) + SHARD[8:], ("70000", "65535", "fewer")),
                            (SHARD[:4] + struct.pack("<I", 0) + SHARD[8:], ("0 samples", "65535"))):
         expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "bad.gsd", *words)
     check_float_data(files)
+    check_tables(files)
     expect(run(files.arguments(state=files.identity)), 2, "state")
     expect(run(files.arguments(**{"arena-kib": "0"})), 2, "arena-kib")
 
@@ -129,6 +134,28 @@ def check_float_data(files):
     for problem in ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "completion", "logistic"):
         expect(run(files.arguments(data=plain, problem=problem) + ["--once"]), 7, "samples=4 dimension=3")
     expect(run(files.arguments(data=grouped, problem="multitask", ridge=0.1) + ["--once"]), 7, "samples=4 dimension=3")
+
+
+def check_tables(files):
+    """Tables in place of shards: words for labels, options of tables alone, and a limit."""
+    table = files.write("t.csv", b"k;x;y\n0;1,5;7\n1;2;7\n")
+    expect(run(files.arguments(data=table) + ["--once"]), 7, "event=table samples=2 dimension=3 header=yes "
+           "delimiter=semicolon decimal=comma", "the same value in column 3 (`y`)", "samples=2 dimension=3")
+    expect(run(files.arguments(data=table, label="k", problem="logistic") + ["--once"]), 7, "samples=2 dimension=3")
+    expect(run(files.arguments(data=table, label="z")), 4, "t.csv has no column `z`", "`k`, `x`, `y`")
+    expect(run(files.arguments(data=table, delimiter="comma")), 4, "t.csv, row 2")
+    expect(run(files.arguments(data=table, delimiter="|")), 2, "--delimiter '|'", "semicolon")
+    words = files.write("w.csv", b"x,k\n1,a\n")
+    expect(run(files.arguments(data=words, label="k")), 4, "row 2, column 2 (`k`)", "`a` is a word", "data pack")
+    expect(run(files.arguments(data=table, label="")), 2, "--label", "empty")
+    expect(run(files.arguments(label="k")), 4, "data.gsd is no table", "leave them out")
+    with open(files.folder / "large.csv", "wb") as file:
+        file.write(b"1\n")
+        file.truncate((64 << 20) + 1)  # a hole: no disk is used
+        file.seek(0)
+        file.write(b"1\n" * 2048)
+    expect(run(files.arguments(data=files.folder / "large.csv")), 4, "67108865 bytes, and the limit is 67108864",
+           "data pack")
 
 
 def large_shard(count):

@@ -4,9 +4,7 @@
 #include <cstring>
 
 #include "server/rules/record.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace gradstream::testing {

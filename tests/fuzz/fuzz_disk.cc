@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/wire/codec.h"
-#include "server/run/fold_keys.h"
+#include "server/run/run_core.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace gradstream::testing {

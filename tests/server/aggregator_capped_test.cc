@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/rules/aggregator.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -2,9 +2,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/run/check_parameters.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -10,12 +10,7 @@
 #include "server/coordinator/fleet.h"
 #include "server/rules/aggregator.h"
 #include "server/run/check_parameters.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 #include "tests/support/server_support.h"
 

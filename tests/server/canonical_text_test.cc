@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "server/run/visit_keys.h"
-#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -15,9 +15,8 @@ namespace {
 
 TEST(ConstantKeys, NoConstantIsBelowZeroOrEndless) {
   const RefusedCase cases[] = {
-      {"smoothness, pl_constant, gradient_noise, initial_excess:",
-       [](RunParameters* p) { p->constants->smoothness = -1; }},
-      {"smoothness, pl_constant, gradient_noise, initial_excess:",
+      {"smoothness: needs a number from 0; it is -1", [](RunParameters* p) { p->constants->smoothness = -1; }},
+      {"initial_excess: needs a number from 0; it is inf",
        [](RunParameters* p) { p->constants->initial_excess = std::numeric_limits<Real>::infinity(); }},
   };
   expect_refused(scalar_parameters(), cases);

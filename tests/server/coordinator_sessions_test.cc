@@ -7,11 +7,8 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/run/canonical_text.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -7,9 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

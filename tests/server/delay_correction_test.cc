@@ -9,8 +9,8 @@
 
 #include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
-#include "server/run/delay_keys.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "tests/golden/delay_vectors.h"
 #include "tests/support/manifold_checker.h"
 

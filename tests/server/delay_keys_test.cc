@@ -5,11 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/parts.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 
@@ -32,8 +29,9 @@ TEST(DelayKeys, EveryBadDelayRuleIsRefusedByItsKey) {
          p->delay->delay_rule = DelayRule::kDcAsgd;
        }},
       {"server_step, delay_rule:", [](RunParameters* p) { p->steps->server_step = 2; }},
-      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay->server_momentum = 1; }},
-      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay->delay_lambda = 0; }},
+      {"server_momentum: needs a number from 0 to below 1 (a delay_rule); it is 1",
+       [](RunParameters* p) { p->delay->server_momentum = 1; }},
+      {"delay_lambda:", [](RunParameters* p) { p->delay->delay_lambda = 0; }},
       {"delay_rule:",
        [](RunParameters* p) {
          p->delay->delay_rule = DelayRule::kNone;

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
-#include "server/run/model_keys.h"
 #include "server/run/parts.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 #include "tests/support/training_support.h"
 

@@ -21,7 +21,8 @@ TEST(FoldKeys, EveryBadFoldIsRefusedByItsKey) {
 
 TEST(FoldKeys, EveryBadShareIsRefusedByItsKey) {
   const RefusedCase cases[] = {
-      {"weight_share_max: above 0", [](RunParameters* p) { p->fold->weight_share_max = 0; }},
+      {"weight_share_max: needs a number above 0 to 1; it is 0",
+       [](RunParameters* p) { p->fold->weight_share_max = 0; }},
       {"weight_share_max, update_goal, buffer_size: 4 updates",
        [](RunParameters* p) { p->fold->weight_share_max = 0.2F; }},
       {"weight_share_max, fold_weight, solver",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,6 +31,15 @@ std::vector<Update> random_updates(size_t update_count, size_t value_count) {
   return updates;
 }
 
+// As a rule adds an update: the terms first, then the sums. On an error nothing has been added.
+Status add(Fold* fold, unsigned scale_log2, std::span<const Real> values, uint16_t weight) {
+  std::vector<FoldSlot> terms(values.size());
+  GS_TRY(make_terms(values, 1, weight, scale_log2, terms.data()));
+  GS_TRY(fold->check_terms(terms));
+  fold->add_terms(terms);
+  return Status::kOk;
+}
+
 TEST(Fold, MeanIsTheWeightedMeanToTheScale) {
   const std::vector<Update> updates = random_updates(9, 40);
   std::vector<int64_t> slots(40);
@@ -37,7 +47,7 @@ TEST(Fold, MeanIsTheWeightedMeanToTheScale) {
   uint32_t total = 0;
   std::vector<double> expected(40);
   for (const Update& update : updates) {
-    ASSERT_EQ(fold.add(update.values.data(), 40, update.weight, 0), Status::kOk);
+    ASSERT_EQ(add(&fold, 24, update.values, update.weight), Status::kOk);
     total += update.weight;
     for (size_t i = 0; i < 40; ++i) {
       expected[i] += static_cast<double>(update.values[i]) * update.weight;
@@ -55,7 +65,7 @@ TEST(Fold, OrderAndSplitDoNotMatter) {
   std::vector<int64_t> reference(33);
   Fold first(reference, 20);
   for (const Update& update : updates) {
-    ASSERT_EQ(first.add(update.values.data(), 33, update.weight, 0), Status::kOk);
+    ASSERT_EQ(add(&first, 20, update.values, update.weight), Status::kOk);
   }
   std::mt19937 random(5);
   for (int trial = 0; trial < 20; ++trial) {
@@ -64,8 +74,10 @@ TEST(Fold, OrderAndSplitDoNotMatter) {
     Fold fold(slots, 20);
     for (const Update& update : updates) {
       const size_t cut = random() % 34;
-      ASSERT_EQ(fold.add(update.values.data() + cut, 33 - cut, update.weight, cut), Status::kOk);
-      ASSERT_EQ(fold.add(update.values.data(), cut, update.weight, 0), Status::kOk);
+      std::vector<Real> rest = update.values;
+      std::fill_n(rest.begin(), cut, Real{0});
+      ASSERT_EQ(add(&fold, 20, rest, update.weight), Status::kOk);
+      ASSERT_EQ(add(&fold, 20, std::span(update.values).first(cut), update.weight), Status::kOk);
     }
     EXPECT_EQ(slots, reference);
   }
@@ -75,7 +87,7 @@ TEST(Fold, OneUpdateComesBackRoundedToTheScale) {
   std::vector<int64_t> slots(4);
   Fold fold(slots, 4);
   const std::vector<Real> values = {1.5, -0.25, 0.03125, -0.03125};  // the last two are half of a unit
-  ASSERT_EQ(fold.add(values.data(), 4, 65535, 0), Status::kOk);
+  ASSERT_EQ(add(&fold, 4, values, 65535), Status::kOk);
   std::vector<Real> mean(4);
   ASSERT_EQ(fold.finish(65535, mean.data()), Status::kOk);
   EXPECT_EQ(mean, (std::vector<Real>{1.5, -0.25, 0.0625, -0.0625}));
@@ -85,7 +97,7 @@ TEST(Fold, DivisionRoundsHalfAwayFromZero) {
   std::vector<int64_t> slots(6);
   Fold fold(slots, 0);
   const std::vector<Real> values = {1, -1, 3, -3, 5, -5};
-  ASSERT_EQ(fold.add(values.data(), 6, 1, 0), Status::kOk);
+  ASSERT_EQ(add(&fold, 0, values, 1), Status::kOk);
   std::vector<Real> mean(6);
   ASSERT_EQ(fold.finish(2, mean.data()), Status::kOk);
   EXPECT_EQ(mean, (std::vector<Real>{1, -1, 2, -2, 3, -3}));
@@ -98,43 +110,37 @@ TEST(Fold, RefusesAValueOutOfRangeAndAddsNothing) {
   Fold fold(slots, 20);
   const Real limit = 2048;  // 2^31 / 2^20
   const std::vector<Real> good = {1, 2, 3};
-  ASSERT_EQ(fold.add(good.data(), 3, 5, 0), Status::kOk);
+  ASSERT_EQ(add(&fold, 20, good, 5), Status::kOk);
   const std::vector<int64_t> before = slots;
   for (const Real bad : {limit, -limit, static_cast<Real>(1e30)}) {
     const std::vector<Real> values = {1, 2, bad};
-    EXPECT_EQ(fold.add(values.data(), 3, 1, 0), Status::kOutOfRange);
+    EXPECT_EQ(add(&fold, 20, values, 1), Status::kOutOfRange);
     EXPECT_EQ(slots, before);
   }
   for (const Real bad : {std::numeric_limits<Real>::infinity(), std::numeric_limits<Real>::quiet_NaN()}) {
     const std::vector<Real> values = {1, 2, bad};
-    EXPECT_EQ(fold.add(values.data(), 3, 1, 0), Status::kNotFinite);
+    EXPECT_EQ(add(&fold, 20, values, 1), Status::kNotFinite);
     EXPECT_EQ(slots, before);
   }
   const std::vector<Real> largest(3, std::nextafter(limit, Real{0}) - static_cast<Real>(1e-3));
-  EXPECT_EQ(fold.add(largest.data(), 3, 1, 0), Status::kOk);
+  EXPECT_EQ(add(&fold, 20, largest, 1), Status::kOk);
 }
 
-// In two halves: the arithmetic of an update once, then its sums.
-TEST(Fold, TermsAreWhatAddAdds) {
-  std::vector<int64_t> slots(20);
-  Fold fold(slots, 20);
-  std::vector<int64_t> by_terms(20);
-  Fold other(by_terms, 20);
+TEST(Fold, TermsAreThoseOfTheQuotients) {
   for (const Update& update : random_updates(9, 20)) {
     std::vector<Real> quotients = update.values;
     for (Real& value : quotients) {
       value /= 3;
     }
-    ASSERT_EQ(fold.add(quotients.data(), 20, update.weight, 0), Status::kOk);
+    std::vector<FoldSlot> of_quotients(20);
+    ASSERT_EQ(make_terms(quotients, 1, update.weight, 20, of_quotients.data()), Status::kOk);
     std::vector<FoldSlot> terms(20);
     ASSERT_EQ(make_terms(update.values, 3, update.weight, 20, terms.data()), Status::kOk);
-    ASSERT_EQ(other.check_terms(terms), Status::kOk);
-    other.add_terms(terms);
-    EXPECT_EQ(by_terms, slots);
+    EXPECT_EQ(terms, of_quotients);
   }
 }
 
-TEST(Fold, TermsAreRefusedAsAddRefuses) {
+TEST(Fold, TermsThatDoNotFitAreRefused) {
   std::vector<FoldSlot> terms(3);
   const Real limit = 2048;  // 2^31 / 2^20
   EXPECT_EQ(make_terms(std::vector<Real>{1, 2, limit}, 1, 1, 20, terms.data()), Status::kOutOfRange);
@@ -156,10 +162,8 @@ TEST(Fold, RefusesSlotsThatAreNotThere) {
   std::vector<int64_t> slots(4);
   Fold fold(slots, 8);
   const std::vector<Real> values(8, 1);
-  EXPECT_EQ(fold.add(values.data(), 5, 1, 0), Status::kInvalidArgument);
-  EXPECT_EQ(fold.add(values.data(), 2, 1, 3), Status::kInvalidArgument);
-  EXPECT_EQ(fold.add(values.data(), 1, 1, static_cast<size_t>(-1)), Status::kInvalidArgument);
-  EXPECT_EQ(fold.add(values.data(), 4, 0, 0), Status::kInvalidArgument);
+  EXPECT_EQ(add(&fold, 8, std::span(values).first(5), 1), Status::kInvalidArgument);
+  EXPECT_EQ(add(&fold, 8, std::span(values).first(4), 0), Status::kInvalidArgument);
   EXPECT_EQ(slots, std::vector<int64_t>(4));
   std::vector<Real> out(4);
   EXPECT_EQ(fold.finish(0, out.data()), Status::kInvalidArgument);
@@ -171,15 +175,18 @@ TEST(Fold, FullVersionOfExtremesFits) {
   std::vector<int64_t> slots(2);
   Fold fold(slots, 0);
   const std::vector<Real> extremes = {static_cast<Real>(2147483520), static_cast<Real>(-2147483520)};
+  std::vector<FoldSlot> terms(2);
+  ASSERT_EQ(make_terms(extremes, 1, 65535, 0, terms.data()), Status::kOk);
   for (uint32_t i = 0; i < kFoldUpdateCountMax; ++i) {
-    ASSERT_EQ(fold.add(extremes.data(), 2, 65535, 0), Status::kOk);
+    ASSERT_EQ(fold.check_terms(terms), Status::kOk);
+    fold.add_terms(terms);
   }
   std::vector<Real> mean(2);
   ASSERT_EQ(fold.finish(kFoldUpdateCountMax * 65535U, mean.data()), Status::kOk);
   EXPECT_EQ(mean, extremes);
   Status status = Status::kOk;
   for (uint32_t i = 0; i < 4 && status == Status::kOk; ++i) {
-    status = fold.add(extremes.data(), 2, 65535, 0);
+    status = add(&fold, 0, extremes, 65535);
   }
   EXPECT_EQ(status, Status::kOutOfRange);
 }
@@ -189,7 +196,7 @@ TEST(Fold, PartsOfTheResultAreTheWhole) {
   std::vector<int64_t> slots(20);
   Fold fold(slots, 24);
   for (const Update& update : updates) {
-    ASSERT_EQ(fold.add(update.values.data(), 20, update.weight, 0), Status::kOk);
+    ASSERT_EQ(add(&fold, 24, update.values, update.weight), Status::kOk);
   }
   std::vector<Real> whole(20);
   std::vector<Real> parts(20);

@@ -24,6 +24,17 @@ TEST(KeyGroup, ACopyHasItsOwnKeys) {
   EXPECT_EQ(first.fold->fold_weight_max, 9U);
 }
 
+// What most sources read of a group is a base of it, and each copy has its own.
+TEST(KeyGroup, TheCoreOfAGroupIsItsOwn) {
+  RunParameters first;
+  first.fold->fold_weight_max = 7;
+  RunParameters copy = first;
+  copy.fold.keys().fold_weight_max = 9;
+  EXPECT_EQ(copy.fold->fold_weight_max, 9U);
+  EXPECT_EQ((*first.fold).fold_weight_max, 7U);
+  EXPECT_EQ(first.fold.keys().fold_weight_max, 7U);
+}
+
 // A run that was moved from is still one: its groups are never null.
 TEST(KeyGroup, WhatWasMovedFromHasKeys) {
   RunParameters first;

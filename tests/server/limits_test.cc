@@ -8,9 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
-#include "server/run/fold_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -28,11 +27,12 @@ TEST(Limits, AFullVersionOfTheLargestValuesFitsASlot) {
 TEST(Limits, ParametersAreHeldToThem) {
   RunParameters p = tangent_parameters();
   p.fold->fold_scale_log2 = kFoldScaleLog2Max + 1;
-  EXPECT_THAT(check_parameters(p).sentence, HasSubstr("fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max)));
+  EXPECT_THAT(check_parameters(p).sentence,
+              HasSubstr("fold_scale_log2: needs 0 to " + std::to_string(kFoldScaleLog2Max)));
   p = tangent_parameters();
   p.trigger->device_count = kFoldUpdateCountMax + 1;
   EXPECT_THAT(check_parameters(p).sentence,
-              HasSubstr("device_count: from 1 to " + std::to_string(kFoldUpdateCountMax)));
+              HasSubstr("device_count: needs 1 to " + std::to_string(kFoldUpdateCountMax)));
 }
 
 }  // namespace

@@ -5,11 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
-#include "server/run/delay_keys.h"
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 
@@ -65,7 +61,7 @@ TEST(LocalKeys, EveryBadProximalTermIsRefusedByItsKey) {
       {"proximal_form, proximal: a chordal term needs",
        [](RunParameters* p) { p->local->proximal_form = ProximalForm::kChordal; }},
       {"proximal_sigma, proximal_form:", [](RunParameters* p) { p->local->proximal_sigma = 2; }},
-      {"proximal_sigma, proximal_form:",
+      {"proximal_sigma:",
        [](RunParameters* p) {
          p->local->proximal_form = ProximalForm::kLorentz;
          p->local->proximal_sigma = 0;

@@ -9,10 +9,8 @@
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
 #include "server/run/check_parameters.h"
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -10,11 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/link/client.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
-#include "server/run/local_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 
@@ -67,7 +66,7 @@ TEST(ParticipationKeys, EveryBadParticipationIsRefusedByItsKey) {
 
 TEST(ParticipationKeys, EveryBadOverSelectionIsRefusedByItsKey) {
   const RefusedCase cases[] = {
-      {"over_selection: from 1", [](RunParameters* p) { p->cohort->over_selection = 0; }},
+      {"over_selection: needs a number from 1; it is 0", [](RunParameters* p) { p->cohort->over_selection = 0; }},
       {"over_selection, participation:", [](RunParameters* p) { p->cohort->over_selection = 2; }},
       {"over_selection, cohort_size, device_count: 6 devices would be drawn",
        [](RunParameters* p) {

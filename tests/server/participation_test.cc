@@ -8,9 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/random.h"
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

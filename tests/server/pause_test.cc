@@ -1,7 +1,7 @@
 // A run that is paused and resumed, in each state that it can be in, and over a restart at every record of it.
 #include <gtest/gtest.h>
 
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -15,8 +15,8 @@ TEST(StepKeys, EveryBadStepIsRefusedByItsKey) {
   const RefusedCase cases[] = {
       {"step_size", [](RunParameters* p) { p->steps->step_size = -1; }},
       {"step_decay, step_rule:", [](RunParameters* p) { p->steps->step_rule = StepRule::kFixed; }},
-      {"step_offset, step_period:", [](RunParameters* p) { p->steps->step_offset = -1; }},
-      {"step_offset, step_period:", [](RunParameters* p) { p->steps->step_period = 0; }},
+      {"step_offset:", [](RunParameters* p) { p->steps->step_offset = -1; }},
+      {"step_period: needs at least 1 rounds; it is 0", [](RunParameters* p) { p->steps->step_period = 0; }},
       {"step_offset, step_rule:",
        [](RunParameters* p) {
          p->steps->step_rule = StepRule::kPrinted;

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/run/fold_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 #include "tests/support/server_support.h"
 

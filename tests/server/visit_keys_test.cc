@@ -12,12 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/participation_keys.h"
 #include "server/run/parts.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 

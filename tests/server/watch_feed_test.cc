@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "server/run/local_keys.h"
 #include "server/run/pace.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
 

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/run/local_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -4,11 +4,8 @@
 
 #include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/parts.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "sim/simulation.h"
 #include "sim/timed_fleet.h"
 

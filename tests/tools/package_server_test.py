@@ -23,8 +23,9 @@ import package_server  # noqa: E402
 
 SECONDS_MAX = 60
 VERBS = ("serve", "device add", "device import", "device rotate", "device list", "device enable", "device disable",
-         "device revoke", "claim add", "claim list", "claim end", "run start", "run list", "run pause", "run resume",
-         "run stop", "run export", "model export", "status", "backup", "restore", "doctor")
+         "device revoke", "claim add", "claim list", "claim end", "run start", "run keys", "run list", "run pause",
+         "run resume", "run stop", "run export", "model export", "network show", "data pack", "data show", "status",
+         "backup", "restore", "doctor")
 
 
 def read(*words, **options):
@@ -114,7 +115,7 @@ def check_words(tree, program):
     assert told == set(VERBS), told ^ set(VERBS)
     groups = {verb.split()[0] for verb in VERBS}
     assert completions(tree, "") == groups | {"--help", "--version"}
-    for group in ("device", "claim", "run", "model"):
+    for group in ("device", "claim", "run", "model", "network", "data"):
         assert completions(tree, group, "") == {verb.split()[1] for verb in VERBS if verb.startswith(group)}
     for verb in VERBS:
         there = options_of(read(program, *verb.split(), "--help"))

@@ -1,0 +1,259 @@
+#include "host/table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include <sys/stat.h>
+
+#include "host/file_cause.h"
+#include "host/npy.h"
+#include "host/read_file.h"
+#include "host/shown.h"
+#include "host/table_text.h"
+#include "runtime/base/config.h"
+#include "runtime/base/text.h"
+
+namespace gradstream {
+namespace {
+
+constexpr const char* kSaveAgain = "; write it with numpy.save(file, table.astype('float32'))";
+
+// ---- NumPy ---------------------------------------------------------------------------------------------------------
+
+// Empty, or what follows the file's name.
+std::string npy_type_fault(std::string_view type) {
+  const bool is_known =
+      type.size() == 3 && std::string_view("<>=|").find(type[0]) != std::string_view::npos &&
+      (type[1] == 'f'   ? type[2] == '4' || type[2] == '8'
+       : type[1] == 'i' ? std::string_view("1248").find(type[2]) != std::string_view::npos
+                        : type[1] == 'u' && std::string_view("1248").find(type[2]) != std::string_view::npos);
+  if (!is_known) {
+    return " holds values of dtype " + shown(type) + ", and float32, float64 and whole numbers are read" + kSaveAgain;
+  }
+  return type[0] == '>' && type[2] != '1'
+             ? " holds big-endian values, dtype " + shown(type) + ", and little-endian ones are read" + kSaveAgain
+             : "";
+}
+
+std::string npy_shape_fault(const std::vector<uint64_t>& shape) {
+  const std::string has = " has the shape " + npy_shape_text(shape) + ", and (samples, values of a sample) is read; ";
+  if (shape.size() == 1) {
+    return has + "save table.reshape(-1, 1) where each value is a sample, or table.reshape(1, -1) where it is one";
+  }
+  if (shape.size() != 2) {
+    return has + "save table.reshape(len(table), -1)";
+  }
+  if (shape[0] == 0 || shape[0] > kSampleCountMax) {
+    return " has " + std::to_string(shape[0]) + " samples, and the limit is 1 to " + std::to_string(kSampleCountMax) +
+           (shape[0] == 0 ? "; save one that holds data" : "; split it, and share the parts among more devices");
+  }
+  return shape[1] == 0 || shape[1] > kDimensionMax
+             ? " has " + std::to_string(shape[1]) + " values a sample, and the limit is 1 to " +
+                   std::to_string(kDimensionMax) + "; give each sample " + (shape[1] == 0 ? "some" : "fewer")
+             : "";
+}
+
+double load_value(std::string_view bytes, size_t at, char kind, size_t size) {
+  const uint64_t bits = load_little(bytes, at, size);
+  if (kind == 'f') {
+    return size == 4 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
+  }
+  const uint64_t sign = uint64_t{1} << (8 * size - 1);
+  return kind == 'u' || (bits & sign) == 0 ? static_cast<double>(bits)
+                                           : -static_cast<double>((sign << 1) - bits);  // 2^64 wraps to 0, as it must
+}
+
+std::string npy_value_fault(double value, size_t row, size_t column) {
+  const std::string place =
+      ", row " + std::to_string(row + 1) + ", column " + std::to_string(column + 1) + " (from 1): ";
+  if (std::isnan(value)) {
+    return place + "`nan` is a missing value; fill the gap, or leave the row out";
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return place + shown(text) +
+         (std::isinf(value) ? " is infinite, and the limit is 3.4e38; save a finite number, or leave the row out"
+                            : " is beyond the range of a float, 3.4e38; scale the column down");
+}
+
+std::string parse_npy_table(std::string_view bytes, const TableOptions& options, SampleTable* table) {
+  NpyHeader header;
+  if (const std::string fault = read_npy_header(bytes, kSaveAgain, &header); !fault.empty()) {
+    return " " + fault;
+  }
+  std::string fault = npy_type_fault(header.descr);
+  if (fault.empty()) {
+    fault = npy_shape_fault(header.shape);
+  }
+  if (!fault.empty()) {
+    return fault;
+  }
+  const auto rows = static_cast<size_t>(header.shape[0]);
+  const auto columns = static_cast<size_t>(header.shape[1]);
+  const char kind = header.descr[1];
+  const auto item_size = static_cast<size_t>(header.descr[2] - '0');
+  const uint64_t size = header.values_at + uint64_t{rows} * columns * item_size;
+  if (bytes.size() != size) {
+    return " has " + std::to_string(bytes.size()) + " bytes, and its header promises " + std::to_string(size) +
+           (bytes.size() < size ? ": it is truncated; copy it again"
+                                : ": it holds more than one array; save the table alone");
+  }
+  size_t label = columns;  // none
+  if (!options.label.empty()) {
+    if (fault = find_label(options.label, {}, columns, &label); !fault.empty()) {
+      return fault;
+    }
+  }
+  table->values.resize(rows * columns);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      const size_t index = header.is_fortran ? column * rows + row : row * columns + column;
+      const double value = load_value(bytes, header.values_at + index * item_size, kind, item_size);
+      if (!(std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max()))) {
+        return npy_value_fault(value, row, column);
+      }
+      const size_t to = column == label ? columns - 1 : column - (column > label ? 1 : 0);
+      table->values[row * columns + to] = static_cast<float>(value);
+    }
+  }
+  table->is_npy = true;
+  table->sample_count = static_cast<uint32_t>(rows);
+  table->dimension = static_cast<uint32_t>(columns);
+  table->has_label = label < columns;
+  for (size_t row = 0; table->has_label && options.takes_words && row < rows; ++row) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", static_cast<double>(table->values[(row + 1) * columns - 1]));
+    table->labels.emplace_back(text);
+  }
+  return {};
+}
+
+// ---- Other files ---------------------------------------------------------------------------------------------------
+
+struct Kind {
+  std::string_view head;
+  const char* text;
+};
+constexpr Kind kOtherKinds[] = {
+    {"GSD", " is a shard already; name the table that it was made of"},
+    {"PK\x03\x04", " is a zip archive, such as .npz or .xlsx; save the sheet as CSV, or the array with numpy.save"},
+    {"\xD0\xCF\x11\xE0", " is a spreadsheet in the form of old Office; save the sheet as CSV"},
+    {"\x1F\x8B", " is compressed by gzip; unpack it with gunzip"},
+    {"\x89HDF", " is an HDF5 file; write it as CSV or with numpy.save"},
+    {"PAR1", " is a Parquet file; write it as CSV or with numpy.save"},
+    {"MATLAB 5.0", " is a MAT file; write it as CSV or with numpy.save"},
+};
+
+// Bytes that are looked at to tell a text. Reason: no line of numbers hides a control character for so long.
+constexpr size_t kLookedAtMax = 4096;
+
+std::string parse_any(std::string_view bytes, const TableOptions& options, SampleTable* table) {
+  if (bytes.empty()) {
+    return " is empty; name a table with a sample a row (CSV or .npy)";
+  }
+  if (bytes.starts_with(kNpyMagic)) {
+    return parse_npy_table(bytes, options, table);
+  }
+  for (const Kind& kind : kOtherKinds) {
+    const bool is_shard = kind.head == "GSD";
+    if (bytes.starts_with(kind.head) && !(is_shard && is_table({reinterpret_cast<const uint8_t*>(bytes.data()),
+                                                                std::min(bytes.size(), kLookedAtMax)}))) {
+      return kind.text;
+    }
+  }
+  if (const TextFault fault = find_text_fault(bytes); fault.text != nullptr) {
+    return (fault.line == 0 ? " " : ", row " + std::to_string(fault.line) + ": it ") + fault.text;
+  }
+  return parse_text_table(bytes, options, table);
+}
+
+}  // namespace
+
+bool is_table(std::span<const uint8_t> head) {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), std::min(head.size(), kLookedAtMax));
+  if (text.empty() || text.starts_with(kNpyMagic)) {
+    return !text.empty();
+  }
+  constexpr size_t kShardHeadSize = 16;
+  if (text.size() < kShardHeadSize && text.starts_with("GSD") && text.find('\n') == std::string_view::npos) {
+    return false;  // a shard that was cut within its header
+  }
+  return std::all_of(text.begin(), text.end(), [](char c) {  // the last two stand in no UTF-8
+    const auto byte = static_cast<uint8_t>(c);
+    return (byte >= 0x20 && byte < 0xFE) || c == '\t' || c == '\n' || c == '\r';
+  });
+}
+
+std::string parse_table(std::string_view bytes, const TableOptions& options, SampleTable* table) {
+  *table = {};
+  try {
+    return parse_any(bytes, options, table);
+  } catch (const std::bad_alloc&) {
+    return " takes more memory than this machine gives; split it, or free memory";
+  }
+}
+
+std::string read_table(const std::string& path, const TableOptions& options, SampleTable* table, int* cause) {
+  try {
+    std::string bytes;
+    *cause = read_file(path.c_str(), options.size_max, &bytes);
+    switch (*cause) {
+      case 0:
+        return parse_table(bytes, options, table);
+      case EISDIR:
+        return " is a folder; name a file in it";
+      case ESPIPE:
+        return " is no ordinary file; write it into one first";
+      case EFBIG: {
+        struct stat info = {};
+        return " has " + (::stat(path.c_str(), &info) == 0 ? std::to_string(info.st_size) : "more") +
+               " bytes, and the limit is " + std::to_string(options.size_max) +
+               (options.size_max < kTableSizeMax ? "; `gradstream data pack` makes a shard of it" : "; split it");
+      }
+      default:
+        return std::string(" cannot be read: ") + cause_text(*cause) + "; " +
+               remedy_text(*cause, "name a table (CSV or .npy)");
+    }
+  } catch (const std::bad_alloc&) {
+    *cause = 0;
+    return " takes more memory than this machine gives; split it, or free memory";
+  }
+}
+
+std::string column_text(const SampleTable& table, size_t index) {
+  return std::to_string(index + 1) +
+         (index < table.names.size() && !table.names[index].empty() ? " (" + shown(table.names[index]) + ")" : "");
+}
+
+const char* delimiter_name(char delimiter) {
+  switch (delimiter) {
+    case ',':
+      return "comma";
+    case ';':
+      return "semicolon";
+    case '\t':
+      return "tab";
+    case kBlankDelimiter:
+      return "blank";
+    default:
+      return "none";
+  }
+}
+
+bool parse_delimiter(std::string_view text, char* delimiter) {
+  for (const char candidate : {',', ';', '\t', kBlankDelimiter}) {
+    if (text == delimiter_name(candidate) || text == std::string_view(&candidate, 1)) {
+      *delimiter = candidate;
+      return true;
+    }
+  }
+  *delimiter = 0;
+  return text == "auto";
+}
+
+}  // namespace gradstream
