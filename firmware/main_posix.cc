@@ -518,7 +518,7 @@ int bind_network(const Arguments& arguments, bool is_float, FloatData* data) {
     return fail(gradstream::kExitData, arguments.data + ": " + fault);
   }
   // The arena first: where it is large enough, so is the memory for a look at the samples.
-  const std::string fault = gradstream::find_arena_fault(data->gsn, size_t{arguments.arena_kib} * 1024);
+  const std::string fault = gradstream::bind_arena(size_t{arguments.arena_kib} * 1024, &data->gsn);
   if (!fault.empty()) {
     return fail(gradstream::kExitMemory, arguments.network + ": " + fault);
   }

@@ -62,25 +62,38 @@ std::string find_target_fault(const PosixNetwork& network) {
   return sample + text.data() + ": relabel the data";
 }
 
-std::string find_arena_fault(const PosixNetwork& network, size_t given) {
-  const uint32_t size = network_size(network.network);
+namespace {
+
+// Bytes of arena that the smallest run takes; memory: where the search is made.
+Result<size_t> find_least_arena(const PosixNetwork& network, std::span<uint8_t> memory) {
+  const PlainRun least = {1, 1, 1};
+  NetworkSamples samples = network.samples;  // without features that are kept, and nobody is told
+  samples.on_features_given_up = nullptr;
+  kNetworkOps.allow_kept(&samples, false);
+  return find_arena_need({&kNetworkOps, &samples}, network_size(network.network), least, memory);
+}
+
+}  // namespace
+
+std::string bind_arena(size_t given, PosixNetwork* out) {
+  const uint32_t size = network_size(out->network);
   const std::string trains = "it trains " + std::to_string(size) + " numbers";
   if (size > kProductSizeMax) {  // before memory is taken for so many numbers
     return trains + ", and a run takes " + std::to_string(kProductSizeMax) + " at most; train fewer layers";
   }
   // Replica, solver and estimator take seven tensors at most. What is not touched costs nothing.
   const size_t capacity =
-      size_t{32} * size + kNetworkOps.scratch_size(&network.samples, {size, 1}) + size_t{4} * kSampleCountMax;
+      size_t{32} * size + kNetworkOps.scratch_size(&out->samples, {size, 1}) + size_t{4} * kSampleCountMax;
   const std::unique_ptr<uint8_t[]> memory(new (std::nothrow) uint8_t[capacity]);
   if (memory == nullptr) {
     return trains + ", and the search for its arena takes " + std::to_string(capacity) +
            " bytes of memory, which this machine does not give; free memory, or train fewer layers";
   }
-  const PlainRun least = {1, 1, 1};
-  NetworkSamples samples = network.samples;  // without features that are kept, and nobody is told
-  samples.on_features_given_up = nullptr;
-  kNetworkOps.allow_kept(&samples, false);
-  const Result<size_t> need = find_arena_need({&kNetworkOps, &samples}, size, least, {memory.get(), capacity});
+  Result<size_t> need = find_least_arena(*out, {memory.get(), capacity});
+  if (need.ok() && need.value() > given) {
+    out->samples.has_layer_gradients = false;
+    need = find_least_arena(*out, {memory.get(), capacity});
+  }
   if (!need.ok()) {
     return trains + ", and no run takes them: " + status_text(need.status()) + "; train fewer layers";
   }

@@ -35,8 +35,9 @@ std::string bind_network(const SampleSource& source, PosixNetwork* out);
 std::string find_target_fault(const PosixNetwork& network);
 
 // After bind_network(). Empty, or a clause that follows the network's file and a colon: the smallest run that trains it
-// takes more than `given` bytes of arena, or no run takes a point of so many numbers.
-std::string find_arena_fault(const PosixNetwork& network, size_t given);
+// takes more than `given` bytes of arena, or no run takes a point of so many numbers. Where they are enough for forward
+// passes alone, the problem has no gradient of more than a head.
+std::string bind_arena(size_t given, PosixNetwork* out);
 
 }  // namespace gradstream
 

@@ -1,4 +1,4 @@
-// The problem: features of a sample, then the trained rest of the network, then the loss; and back through a head.
+// The problem: features of a sample, then the trained rest of the network, then the loss; and back through the rest.
 //
 // All is done in pieces (network_layers.h). A piece is a unit of work, so that a step is cut inside a sample too.
 #include "runtime/base/no_contraction.h"
@@ -6,7 +6,7 @@
 #include "runtime/problem/network.h"
 
 #include "runtime/base/products.h"
-#include "runtime/problem/network_stage.h"
+#include "runtime/problem/network_stage_back.h"
 
 namespace gradstream {
 namespace {
@@ -97,7 +97,12 @@ struct Layout {
   bool is_displaced = false;
 };
 
-Layout whole_layout(const Outline& outline) { return {1, 1, has_network_gradient(outline.network), false}; }
+bool has_gradient(const Outline& outline) {
+  return is_network_head(outline.network) ||
+         (outline.data.has_layer_gradients && has_network_gradient(outline.network));
+}
+
+Layout whole_layout(const Outline& outline) { return {1, 1, has_gradient(outline), false}; }
 
 template <typename T>
 struct Want {
@@ -137,11 +142,14 @@ Status take_work(const Outline& outline, const Layout& layout, Arena* arena, Wor
       {&rest.row, max_size(sizes[0].row, sizes[1].row)},
       {&rest.weights, layout.is_displaced ? sizes[1].weights : 0},
       {&rest.kernels, layout.is_displaced ? sizes[1].kernels : 0},
+      {&rest.errors, sizes[1].errors},
+      {&rest.back, sizes[1].back},
   };
   for (const Want<Real>& want : wanted) {
     GS_TRY(take(want, arena, size));
   }
   rest.places = places[1];
+  rest.error_count = sizes[1].errors;
   work->front = rest;
   work->front.places = places[0];
   return Status::kOk;
@@ -343,60 +351,13 @@ Result<Real> evaluate_loss(const Evaluation& e, Arena& arena) {
   return progress.mean();
 }
 
-// ---- Back through a head -------------------------------------------------------------------------------------------
-
-// What the activations before layer k let pass, of a value that they gave: all, or above 0, or below 6 too.
-struct Passage {
-  Passage(const Stage& rest, uint32_t k) {
-    while (k-- > rest.first) {
-      const Layer& layer = rest.network->layers[k];
-      is_clipped = is_clipped || layer.kind == LayerKind::kRelu6 || layer.activation == Activation::kRelu6;
-      is_rectified = is_rectified || layer.kind == LayerKind::kRelu || layer.activation == Activation::kRelu;
-      if (layer.kind == LayerKind::kDense) {
-        break;
-      }
-    }
-  }
-  bool passes(Real value) const { return (value > 0 || !(is_rectified || is_clipped)) && (value < 6 || !is_clipped); }
-  bool is_clipped = false;
-  bool is_rectified = false;
-};
-
-// Rows [begin, end) of layer k: their gradients, and the error at its inputs, which takes the place of the inputs.
-void go_back(const Evaluation& e, uint32_t k, size_t offset, uint32_t begin, uint32_t end, SampleValues slot,
-             Real* gradient) {
-  const Stage rest = e.rest();
-  const uint32_t outputs = rest.network->layers[k].out.channels;
-  const Real* const error = stage_values(rest, e.work.rest, 1, slot, k + 1).values;
-  const Real* const in = stage_values(rest, e.work.rest, 1, slot, k).values;
-  Real* const back = k == rest.first ? nullptr : e.work.rest.values + (in - e.work.rest.values);
-  const Passage passage(rest, k);
-  for (uint32_t r = begin; r < end; ++r) {
-    const Real value = in[r];
-    const size_t row = offset + size_t{r} * outputs;
-    if (value != 0) {
-      add_scaled(outputs, value, error, gradient + row);
-    }
-    if (back != nullptr) {
-      back[r] = passage.passes(value) ? dot(outputs, e.x + row, error) : 0;
-    }
-  }
-  if (begin == 0) {
-    add_scaled(outputs, 1, error, gradient + offset + layer_weight_count(rest.network->layers[k]));
-  }
-}
+// ---- Back ----------------------------------------------------------------------------------------------------------
 
 // The error at the scores takes their place.
 Status begin_error(const Evaluation& e, SampleValues slot) {
-  const uint32_t count = network_score_count(e.outline.network);
-  Real* const at = scores_of(e, 1, 0);
-  copy(count, at, e.work.scores);
+  copy(network_score_count(e.outline.network), scores_of(e, 1, 0), e.work.scores);
   GS_TRY(differentiate_loss(e.outline.network, e.outline.targets_of(slot.values), e.work.scores).status());
-  const Stage rest = e.rest();
-  const Passage passage(rest, rest.end);
-  for (uint32_t c = 0; c < count; ++c) {
-    at[c] = passage.passes(at[c]) ? e.work.scores[c] : 0;
-  }
+  begin_stage_back(e.rest(), e.work.rest, e.work.scores);
   return Status::kOk;
 }
 
@@ -411,29 +372,7 @@ Status add_sample_gradient(const Evaluation& e, Pieces& pieces, Real* gradient) 
     GS_TRY(begin_error(e, slot));
   }
   pieces.end_group(1);
-  const Stage rest = e.rest();
-  size_t offset = network_size(e.outline.network);
-  for (uint32_t k = rest.end; k-- > rest.first;) {
-    const Layer& layer = rest.network->layers[k];
-    if (layer.kind != LayerKind::kDense) {
-      continue;
-    }
-    offset -= layer_point_size(layer);
-    const uint32_t rows = piece_row_count(layer, 2);  // a row is read twice
-    const uint32_t count = piece_count(layer, 2);
-    for (uint32_t piece = 0; piece < count; ++piece) {
-      if (pieces.is_done(piece)) {
-        continue;
-      }
-      if (!pieces.take(piece)) {
-        return Status::kUnfinished;
-      }
-      const uint32_t end = piece + 1 == count ? layer_row_count(layer) : (piece + 1) * rows;
-      go_back(e, k, offset, piece * rows, end, slot, gradient);
-    }
-    pieces.end_group(count);
-  }
-  return Status::kOk;
+  return run_stage_back(e.rest(), e.work.rest, slot, e.x, gradient, pieces);
 }
 
 // ---- The table -----------------------------------------------------------------------------------------------------
@@ -454,7 +393,7 @@ Status check_shape(const void* context, Shape shape) {
   return fits ? Status::kOk : Status::kInvalidArgument;
 }
 
-bool lacks_gradient(const void* context) { return !has_network_gradient(*data_of(context).network); }
+bool lacks_gradient(const void* context) { return !has_gradient(Outline(data_of(context))); }
 
 Result<Real> loss_of(const Outline& outline, const Layout& layout, const Real* x, const Displacement* displacement,
                      Batch batch, Arena& arena) {

@@ -33,6 +33,13 @@ inline constexpr uint32_t kWeightCountMax = uint32_t{1} << 24;
 inline constexpr uint32_t kKeptSampleCountMax = 32;
 // Bytes of the features that are kept, whatever a context says. Reason: sizes fit into 32 bits.
 inline constexpr uint32_t kKeptBytesMax = uint32_t{1} << 30;
+// Whether the gradients of all layers are built in. Without them there are those of dense layers, which a head takes.
+// Reason: an image of a board trains networks by forward passes, and its flash is for what it uses.
+#if defined(GS_NETWORK_GRADIENT)
+inline constexpr bool kHasLayerGradients = true;
+#else
+inline constexpr bool kHasLayerGradients = !kIsBareMetal;
+#endif
 // Layer::add_from of an addition that takes the network's input.
 inline constexpr uint8_t kAddFromInput = 0xff;
 
@@ -216,6 +223,8 @@ struct NetworkSamples {
   SampleSource source;
   // Samples of a batch whose features are kept; 0: none. A batch mode of one sample a direction keeps none.
   uint32_t kept_sample_count_max = kKeptSampleCountMax;
+  // Whether a network that is more than a head has its gradient. False: the problem takes no memory for it.
+  bool has_layer_gradients = kHasLayerGradients;
   // Called the first time that a device has no room for features, and computes them anew for each evaluation; null:
   // nobody wants to know.
   void (*on_features_given_up)() = nullptr;
@@ -225,11 +234,14 @@ struct NetworkSamples {
 };
 
 // Problem "network", context = NetworkSamples. Point x: network_size() numbers, in a shape or product of any parts.
-// gradient: of a network whose trained layers are dense, TrainedForm::kDense, and the last layers, with nothing but
-// activations, kRelu, kRelu6 and kFlatten between them; kInvalidArgument for another. Codes else as logistic.
+// gradient: kInvalidArgument where has_network_gradient() is false, or the context wants none. Codes else as logistic.
 extern const ProblemOps kNetworkOps;
 
-// Whether the problem has a gradient for this network.
+// A head: the trained layers are dense, TrainedForm::kDense, and the last layers, with nothing but activations, kRelu,
+// kRelu6 and kFlatten between them. Its gradient takes no memory that a loss does not take.
+bool is_network_head(const Network& network);
+// Whether a gradient for this network is built in: of every one that trains something; without kHasLayerGradients of a
+// head alone. Errors go back through frozen layers of all forms too.
 bool has_network_gradient(const Network& network);
 
 }  // namespace gradstream

@@ -364,7 +364,7 @@ uint32_t feature_layer_count(const Network& network) {
   return count;
 }
 
-bool has_network_gradient(const Network& network) {
+bool is_network_head(const Network& network) {
   uint32_t i = feature_layer_count(network);
   if (network_size(network) == 0 || network.layers[i].trained == TrainedForm::kFrozen) {
     return false;
@@ -377,6 +377,10 @@ bool has_network_gradient(const Network& network) {
     }
   }
   return true;
+}
+
+bool has_network_gradient(const Network& network) {
+  return kHasLayerGradients ? network_size(network) > 0 : is_network_head(network);
 }
 
 }  // namespace gradstream

@@ -11,12 +11,63 @@
 #include "runtime/base/weighted_rows.h"
 
 namespace gradstream {
-namespace {
 
 bool is_window_of_maps(const Layer& layer) {
   return layer.kind == LayerKind::kConv2d || layer.kind == LayerKind::kDepthwiseConv2d ||
          layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAveragePool;
 }
+
+Activation activation_of(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kRelu:
+      return Activation::kRelu;
+    case LayerKind::kRelu6:
+      return Activation::kRelu6;
+    default:
+      return layer.activation;
+  }
+}
+
+Real scale_of(const Layer& layer, uint32_t channel) {
+  return static_cast<Real>(layer.scales[layer.form == WeightForm::kInt8PerChannel ? channel : 0]);
+}
+
+bool find_seen_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out) {
+  const uint32_t from = row * layer.stride_height + ky;
+  *out = from - layer.pad_top;
+  return from >= layer.pad_top && *out < layer.in.height;
+}
+
+WindowRange window_range(uint32_t first, uint32_t pad, uint32_t kernel, uint32_t in) {
+  const uint32_t end = first + kernel - pad;  // a window meets the input
+  return {first < pad ? 0 : first - pad, end < in ? end : in};
+}
+
+void gather_seen(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
+  const uint32_t width = layer.out.width;
+  if (in == nullptr) {
+    fill_zero(width, work);
+    return;
+  }
+  if (layer.stride_width == 1) {
+    const uint32_t border = kx < layer.pad_left ? layer.pad_left - kx : 0;
+    const uint32_t zeros = border < width ? border : width;
+    const uint32_t at = zeros + kx - layer.pad_left;
+    const uint32_t seen = at < layer.in.width && zeros < width ? layer.in.width - at : 0;
+    const uint32_t count = seen < width - zeros ? seen : width - zeros;
+    fill_zero(zeros, work);
+    copy(count, in + at, work + zeros);
+    fill_zero(width - zeros - count, work + zeros + count);
+    return;
+  }
+  for (uint32_t c = 0; c < width; ++c) {
+    const uint32_t from = c * layer.stride_width + kx;
+    const bool is_inside = from >= layer.pad_left && from - layer.pad_left < layer.in.width;
+    work[c] = is_inside ? in[from - layer.pad_left] : 0;
+  }
+}
+
+namespace {
 
 bool is_trained(const Layer& layer) { return layer.trained != TrainedForm::kFrozen; }
 
@@ -34,25 +85,11 @@ void add_weights(size_t count, Real a, const W* w, Real* y) {
 
 // NaN stays NaN, so that no activation hides it.
 void activate(Activation activation, size_t count, Real* values) {
-  if (activation == Activation::kNone) {
-    return;
-  }
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; activation != Activation::kNone && i < count; ++i) {
     values[i] = values[i] <= 0 ? 0 : values[i];
-    if (activation == Activation::kRelu6) {
-      values[i] = values[i] > 6 ? 6 : values[i];
-    }
   }
-}
-
-Activation activation_of(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kRelu:
-      return Activation::kRelu;
-    case LayerKind::kRelu6:
-      return Activation::kRelu6;
-    default:
-      return layer.activation;
+  for (size_t i = 0; activation == Activation::kRelu6 && i < count; ++i) {
+    values[i] = values[i] > 6 ? 6 : values[i];
   }
 }
 
@@ -66,10 +103,6 @@ Status finish_values(const Layer& layer, size_t count, Real* values) {
 
 Real bias_of(const Layer& layer, uint32_t channel) {
   return layer.biases == nullptr ? Real{0} : static_cast<Real>(layer.biases[channel]);
-}
-
-Real scale_of(const Layer& layer, uint32_t channel) {
-  return static_cast<Real>(layer.scales[layer.form == WeightForm::kInt8PerChannel ? channel : 0]);
 }
 
 // ---- Dense layers --------------------------------------------------------------------------------------------------
@@ -185,22 +218,6 @@ struct MapRow {
   uint32_t row;
 };
 
-// Row `row` of the window at kernel row `ky`: the row of the input; false: it lies in the border.
-bool input_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out) {
-  const uint32_t from = row * layer.stride_height + ky;
-  *out = from - layer.pad_top;
-  return from >= layer.pad_top && *out < layer.in.height;
-}
-
-// work (out.width values) <- what the windows of one row see at kernel column kx; `in` null: a row of the border.
-void gather(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
-  for (uint32_t c = 0; c < layer.out.width; ++c) {
-    const uint32_t from = c * layer.stride_width + kx;
-    const bool is_inside = in != nullptr && from >= layer.pad_left && from - layer.pad_left < layer.in.width;
-    work[c] = is_inside ? in[from - layer.pad_left] : 0;
-  }
-}
-
 // Whether a window is one value, and the windows of a row are neighbours.
 bool is_pointwise(const Layer& layer) {
   return layer.kernel_height == 1 && layer.kernel_width == 1 && layer.stride_width == 1;
@@ -226,10 +243,10 @@ WeightedRows seen_rows(const Layer& layer, const Real* in, uint32_t first, uint3
   for (uint32_t i = 0; i < count; ++i) {
     for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
       uint32_t y = 0;
-      const bool is_inside = input_row(layer, row, ky, &y);
+      const bool is_inside = find_seen_row(layer, row, ky, &y);
       const Real* const from = is_inside ? in + (first + i) * in_area + size_t{y} * layer.in.width : nullptr;
       for (uint32_t kx = 0; kx < layer.kernel_width; ++kx, to += layer.out.width) {
-        gather(layer, from, kx, to);
+        gather_seen(layer, from, kx, to);
       }
     }
   }
@@ -358,33 +375,22 @@ Status run_any_convolution(const LayerRun& run, uint32_t begin, uint32_t end) {
   return run_convolution(run, Kernels<int8_t>{static_cast<const int8_t*>(layer.weights), nullptr}, begin, end);
 }
 
+// The larger of two values; NaN where one of them is.
+Real larger(Real a, Real b) { return b > a || std::isnan(b) ? b : a; }
+
 // The largest of the values inside a window, or their mean: sums of rows, then their sum.
-Real pool_window(const Layer& layer, const Real* map, uint32_t row, uint32_t column) {
+Real pool_window(const Layer& layer, const Real* map, WindowRange rows, WindowRange columns) {
   const bool is_max = layer.kind == LayerKind::kMaxPool;
-  uint32_t count = 0;
   Real total = 0;
-  for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
-    uint32_t y = 0;
-    if (!input_row(layer, row, ky, &y)) {
-      continue;
+  for (uint32_t y = rows.begin; y < rows.end; ++y) {
+    const Real* const values = map + size_t{y} * layer.in.width;
+    Real sum = values[columns.begin];
+    for (uint32_t x = columns.begin + 1; x < columns.end; ++x) {
+      sum = is_max ? larger(sum, values[x]) : sum + values[x];
     }
-    Real sum = 0;
-    uint32_t row_count = 0;
-    for (uint32_t kx = 0; kx < layer.kernel_width; ++kx) {
-      const uint32_t from = column * layer.stride_width + kx;
-      if (from < layer.pad_left || from - layer.pad_left >= layer.in.width) {
-        continue;
-      }
-      const Real value = map[size_t{y} * layer.in.width + (from - layer.pad_left)];
-      const bool is_larger = value > sum || std::isnan(value);
-      sum = row_count == 0 ? value : (is_max ? (is_larger ? value : sum) : sum + value);
-      ++row_count;
-    }
-    const bool is_larger = sum > total || std::isnan(sum);
-    total = count == 0 ? sum : (is_max ? (is_larger ? sum : total) : total + sum);
-    count += row_count;
+    total = y == rows.begin ? sum : (is_max ? larger(total, sum) : total + sum);
   }
-  return is_max ? total : total / static_cast<Real>(count);
+  return is_max ? total : total / static_cast<Real>(rows.count() * columns.count());
 }
 
 Status run_pool(const LayerRun& run, uint32_t begin, uint32_t end) {
@@ -394,8 +400,9 @@ Status run_pool(const LayerRun& run, uint32_t begin, uint32_t end) {
       const uint32_t map = at / layer.out.height;
       Real* const to = run.out + b * run.out_stride + size_t{at} * layer.out.width;
       const Real* const from = run.in.of(b) + size_t{map} * layer.in.height * layer.in.width;
+      const WindowRange rows = window_rows(layer, at % layer.out.height);
       for (uint32_t c = 0; c < layer.out.width; ++c) {
-        to[c] = pool_window(layer, from, at % layer.out.height, c);
+        to[c] = pool_window(layer, from, rows, window_columns(layer, c));
       }
       GS_TRY(finish_values(layer, layer.out.width, to));
     }

@@ -60,6 +60,34 @@ uint64_t layer_row_work(const Layer& layer);
 uint32_t piece_row_count(const Layer& layer, uint32_t sample_count);
 uint32_t piece_count(const Layer& layer, uint32_t sample_count);
 
+// What back passes need of a forward pass too.
+//
+// The activation that a layer ends with: its own, or that of its kind.
+Activation activation_of(const Layer& layer);
+// The number that an int8 weight of an output channel is multiplied by.
+Real scale_of(const Layer& layer, uint32_t channel);
+// Of a window layer: the row of the input that windows of output row `row` see at kernel row ky; false: the border.
+bool find_seen_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out);
+// Rows or columns of the input that a window sees: begin .. end - 1. All windows see some.
+struct WindowRange {
+  uint32_t count() const { return end - begin; }
+  uint32_t begin;
+  uint32_t end;
+};
+// Of the window that begins at `first` of the input with its border.
+WindowRange window_range(uint32_t first, uint32_t pad, uint32_t kernel, uint32_t in);
+inline WindowRange window_rows(const Layer& layer, uint32_t row) {
+  return window_range(row * layer.stride_height, layer.pad_top, layer.kernel_height, layer.in.height);
+}
+inline WindowRange window_columns(const Layer& layer, uint32_t column) {
+  return window_range(column * layer.stride_width, layer.pad_left, layer.kernel_width, layer.in.width);
+}
+// work (out.width values) <- what the windows of an output row see at kernel column kx of the input's row `in`; in
+// null: a row of the border, zeros. work aliases nothing.
+void gather_seen(const Layer& layer, const Real* in, uint32_t kx, Real* work);
+// Convolutions and pools.
+bool is_window_of_maps(const Layer& layer);
+
 // Does piece 0 .. piece_count() - 1; they come in this order. After the last one the output stands. kNotFinite: a value
 // is no finite number, before its activation.
 Status run_piece(const LayerRun& run, uint32_t piece);

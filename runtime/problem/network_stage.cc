@@ -2,16 +2,14 @@
 
 #include "runtime/problem/network_stage.h"
 
+#include "runtime/problem/network_back.h"
+
 namespace gradstream {
 namespace {
-
-// Nodes of a stage: `first` is its input, k + 1 the output of layer k.
 
 bool is_in_place(const Layer& layer) {
   return layer.kind == LayerKind::kRelu || layer.kind == LayerKind::kRelu6 || layer.kind == LayerKind::kFlatten;
 }
-
-uint32_t added_node(const Layer& layer) { return layer.add_from == kAddFromInput ? 0 : layer.add_from + 1U; }
 
 uint32_t values_of(const Stage& stage, uint32_t node) {
   return static_cast<uint32_t>(stage.network->layers[node - 1].out.size());
@@ -30,14 +28,37 @@ uint32_t last_reader(const Stage& stage, uint32_t node) {
   return last;
 }
 
-// Whether layer k writes over its input: nobody reads that later, and it stands in the workspace.
-bool overwrites(const Stage& stage, uint32_t k) {
+// The first node in the place of this one.
+uint32_t root_of(const Stage& stage, const uint32_t* places, uint32_t node) {
+  while (node > stage.first && shares_place(stage, places, node - 1)) {
+    --node;
+  }
+  return node;
+}
+
+// Whether an addition reads a node of the place that begins with node `root`, up to node `last`.
+bool is_added(const Stage& stage, const uint32_t* places, uint32_t root, uint32_t last) {
+  for (uint32_t k = stage.first; k < stage.end; ++k) {
+    const Layer& layer = stage.network->layers[k];
+    if (layer.kind == LayerKind::kAdd && added_node(layer) >= root && added_node(layer) <= last &&
+        root_of(stage, places, added_node(layer)) == root) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whether layer k writes over its input: nobody reads that later, and it stands in the workspace. Of layers in front
+// the places are known.
+bool overwrites(const Stage& stage, uint32_t k, const uint32_t* places) {
   if (k == stage.first) {
     return false;
   }
   const Layer& layer = stage.network->layers[k];
   if (stage.keeps_all) {
-    return is_in_place(layer);
+    const bool is_wanted = kHasLayerGradients && layer.kind != LayerKind::kFlatten &&
+                           is_added(stage, places, root_of(stage, places, k), k);
+    return is_in_place(layer) && !is_wanted;
   }
   const bool can = is_in_place(layer) || layer.kind == LayerKind::kAdd || (stage.is_single && may_overwrite(layer));
   return can && last_reader(stage, k) == k;
@@ -78,6 +99,16 @@ void add_layer(const Layer& layer, bool is_over, StageSize* size) {
   }
 }
 
+void add_errors(const Stage& stage, const uint32_t* places, StageSize* size) {
+  for (uint32_t k = first_trained_layer(stage); k < stage.end; ++k) {
+    size_t begin = 0;
+    if (!shares_place(stage, places, k) && find_errors(stage, places, k + 1, &begin)) {
+      size->errors += values_of(stage, k + 1);
+    }
+    take_most(&size->back, layer_back_size(stage.network->layers[k]));
+  }
+}
+
 }  // namespace
 
 StageSize plan_stage(const Stage& stage, uint32_t* places) {
@@ -86,12 +117,44 @@ StageSize plan_stage(const Stage& stage, uint32_t* places) {
   StageSize size;
   for (uint32_t k = stage.first; k < stage.end; ++k) {
     const uint32_t index = k - stage.first;
-    const bool is_over = overwrites(stage, k);
+    const bool is_over = overwrites(stage, k, at);
     at[index] = is_over ? at[index - 1] : find_place(stage, k, at);
     take_most(&size.values, uint64_t{at[index]} + values_of(stage, k + 1));
     add_layer(stage.network->layers[k], is_over, &size);
   }
+  if constexpr (kHasLayerGradients) {
+    if (stage.keeps_all) {
+      add_errors(stage, at, &size);
+    }
+  }
   return size;
+}
+
+uint32_t first_trained_layer(const Stage& stage) {
+  uint32_t k = stage.first;
+  while (k < stage.end && stage.network->layers[k].trained == TrainedForm::kFrozen) {
+    ++k;
+  }
+  return k;
+}
+
+bool shares_place(const Stage& stage, const uint32_t* places, uint32_t k) {
+  return k > stage.first && places[k - stage.first] == places[k - 1 - stage.first];
+}
+
+uint32_t added_node(const Layer& layer) { return layer.add_from == kAddFromInput ? 0 : layer.add_from + 1U; }
+
+bool find_errors(const Stage& stage, const uint32_t* places, uint32_t node, size_t* out) {
+  *out = 0;
+  for (uint32_t n = first_trained_layer(stage) + 1; n <= node; ++n) {
+    if (!shares_place(stage, places, n - 1) && is_added(stage, places, n, stage.end)) {
+      if (root_of(stage, places, node) == n) {
+        return true;
+      }
+      *out += values_of(stage, n);
+    }
+  }
+  return false;
 }
 
 SampleValues stage_values(const Stage& stage, const StageMemory& memory, uint32_t sample_count, SampleValues in,

@@ -16,7 +16,7 @@ struct Stage {
   const Network* network = nullptr;
   uint32_t first = 0;
   uint32_t end = 0;
-  bool keeps_all = false;  // all outputs stand until the end; activations and kFlatten share their input's place
+  bool keeps_all = false;  // all outputs stand, for going back; activations and kFlatten share their input's place
   bool is_single = false;  // of one sample: convolutions write over their input where they can
 };
 
@@ -27,6 +27,8 @@ struct StageSize {
   size_t row = 0;      // that a window layer gathers
   size_t weights = 0;  // the longest row of a trained dense layer, or its biases
   size_t kernels = 0;  // the largest trained convolution
+  size_t errors = 0;   // where additions bring errors to, with keeps_all
+  size_t back = 0;     // that a layer takes to go back, with keeps_all
 };
 // places, of end - first numbers, null: not wanted: where each layer's output begins in the workspace.
 StageSize plan_stage(const Stage& stage, uint32_t* places);
@@ -39,6 +41,9 @@ struct StageMemory {
   Real* row = nullptr;
   Real* weights = nullptr;  // null where nothing is displaced, and kernels too
   Real* kernels = nullptr;
+  Real* errors = nullptr;
+  size_t error_count = 0;  // values there
+  Real* back = nullptr;
 };
 
 // Counts the pieces of work of one evaluation, which go on where the call before ended.
@@ -71,6 +76,18 @@ class Pieces {
 // done; call again with the same arguments and memory. Other codes of run_piece().
 Status run_stage(const Stage& stage, const StageMemory& memory, uint32_t sample_count, SampleValues in, const Real* x,
                  const Displacement* displacement, Pieces& pieces);
+
+// For who goes back through a stage that keeps all. Nodes of a stage: `first` is its input, k + 1 the output of layer
+// k. Nodes that share a place have the error of the last one in it.
+//
+// The first trained layer: in front of it nobody wants an error. `end` where there is none.
+uint32_t first_trained_layer(const Stage& stage);
+// Whether layer k stands in the place of its input.
+bool shares_place(const Stage& stage, const uint32_t* places, uint32_t k);
+// The node that the addition reads beside its input.
+uint32_t added_node(const Layer& layer);
+// Where in StageMemory::errors the errors stand that additions bring to the place of a node; false: none comes.
+bool find_errors(const Stage& stage, const uint32_t* places, uint32_t node, size_t* out);
 
 // What layer `layer` - 1 of the stage gave, first <= layer <= end; `first`: the stage's input.
 SampleValues stage_values(const Stage& stage, const StageMemory& memory, uint32_t sample_count, SampleValues in,

@@ -1,14 +1,95 @@
-// Multilayer perceptron: forward through the layers, then the error back through them. The weights' rows are read as
+// A list of dense layers in far less code than network.cc takes, for images that link nothing else: the same bits
+// (docs/network.md). Forward through the layers, then the error back through them. The weights' rows are read as
 // they stand in memory. At a displaced point the samples of a group go through the layers together, row by row.
 #include "runtime/base/no_contraction.h"
 
-#include "runtime/problem/perceptron.h"
-
 #include "runtime/base/products.h"
+#include "runtime/problem/problem.h"
 #include "runtime/problem/weight_rows.h"
 
 namespace gradstream {
 namespace {
+
+// max(0, value). NaN stays NaN, so that no layer hides it from the loss.
+Real rectified(Real value) { return value <= 0 ? 0 : value; }
+
+struct Layers {
+  // Values of all layers but the inputs.
+  uint32_t activation_count() const {
+    uint32_t sum = 0;
+    for (uint32_t i = 1; i < width_count; ++i) {
+      sum += widths[i];
+    }
+    return sum;
+  }
+  // Of the widest hidden layer, at least 1.
+  uint32_t hidden_width_max() const {
+    uint32_t most = 1;
+    for (uint32_t i = 1; i + 1 < width_count; ++i) {
+      most = widths[i] > most ? widths[i] : most;
+    }
+    return most;
+  }
+  uint32_t class_count() const { return widths[width_count - 1]; }
+
+  const uint16_t* widths;  // inputs, hidden layers, classes
+  uint32_t width_count;    // 2 .. kWidthCountMax
+};
+
+// activations <- of each layer after the inputs, at the end the classes' probabilities; returns -ln p(label). Codes of
+// softmax_loss().
+Result<Real> run_layers(const Layers& layers, const Real* x, const Real* input, Real label, Real* activations) {
+  for (uint32_t layer = 1;; ++layer) {
+    const uint32_t inputs = layers.widths[layer - 1];
+    const uint32_t outputs = layers.widths[layer];
+    copy(outputs, x + size_t{inputs} * outputs, activations);
+    for (uint32_t r = 0; r < inputs; ++r) {
+      if (input[r] != 0) {
+        add_scaled(outputs, input[r], x + size_t{r} * outputs, activations);
+      }
+    }
+    if (layer + 1 == layers.width_count) {
+      return softmax_loss(outputs, label, activations);
+    }
+    for (uint32_t c = 0; c < outputs; ++c) {
+      activations[c] = rectified(activations[c]);
+    }
+    x += (size_t{inputs} + 1) * outputs;
+    input = activations;
+    activations += outputs;
+  }
+}
+
+// Adds the derivative of that loss by x to gradient. activations: as run_layers() left them, and spoilt. hidden:
+// hidden_width_max() values, overwritten.
+void add_layers_gradient(const Layers& layers, const Real* x, const Real* input, Real label, Real* activations,
+                         Real* hidden, Real* gradient) {
+  size_t weights = perceptron_size(layers.widths, layers.width_count);  // where the layer's begin
+  size_t at = layers.activation_count();                                // where its outputs begin
+  activations[at - layers.class_count() + static_cast<uint32_t>(label)] -= 1;
+  for (uint32_t layer = layers.width_count - 1; layer > 0; --layer) {
+    const uint32_t inputs = layers.widths[layer - 1];
+    const uint32_t outputs = layers.widths[layer];
+    weights -= (size_t{inputs} + 1) * outputs;
+    at -= outputs;
+    // From here on the outputs' places hold their error.
+    const Real* const error = activations + at;
+    const Real* const from = layer == 1 ? input : error - inputs;
+    for (uint32_t r = 0; r < inputs; ++r) {
+      const Real value = from[r];
+      if (value != 0) {
+        add_scaled(outputs, value, error, gradient + weights + size_t{r} * outputs);
+      }
+      if (layer > 1) {
+        hidden[r] = value > 0 ? dot(outputs, x + weights + size_t{r} * outputs, error) : 0;
+      }
+    }
+    add_scaled(outputs, 1, error, gradient + weights + size_t{inputs} * outputs);
+    if (layer > 1) {
+      copy(inputs, hidden, activations + (at - inputs));
+    }
+  }
+}
 
 const NetworkData& data_of(const void* context) { return *static_cast<const NetworkData*>(context); }
 
@@ -72,7 +153,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
     GS_TRY(take_sample(data, x, index, work).status());
     add_layers_gradient(layers_of(data), x, work.sample, work.sample[data.widths[0]], work.activations, work.hidden,
-                        out, nullptr);
+                        out);
     return Status::kOk;
   });
 }
@@ -248,75 +329,6 @@ Result<Real> loss_displaced(const void* context, Shape shape, const Real* x, con
 }
 
 }  // namespace
-
-uint32_t Layers::activation_count() const {
-  uint32_t sum = 0;
-  for (uint32_t i = 1; i < width_count; ++i) {
-    sum += widths[i];
-  }
-  return sum;
-}
-
-uint32_t Layers::hidden_width_max() const {
-  uint32_t most = 1;
-  for (uint32_t i = 1; i + 1 < width_count; ++i) {
-    most = widths[i] > most ? widths[i] : most;
-  }
-  return most;
-}
-
-Result<Real> run_layers(const Layers& layers, const Real* x, const Real* input, Real label, Real* activations) {
-  for (uint32_t layer = 1;; ++layer) {
-    const uint32_t inputs = layers.widths[layer - 1];
-    const uint32_t outputs = layers.widths[layer];
-    copy(outputs, x + size_t{inputs} * outputs, activations);
-    for (uint32_t r = 0; r < inputs; ++r) {
-      if (input[r] != 0) {
-        add_scaled(outputs, input[r], x + size_t{r} * outputs, activations);
-      }
-    }
-    if (layer + 1 == layers.width_count) {
-      return softmax_loss(outputs, label, activations);
-    }
-    for (uint32_t c = 0; c < outputs; ++c) {
-      activations[c] = rectified(activations[c]);
-    }
-    x += (size_t{inputs} + 1) * outputs;
-    input = activations;
-    activations += outputs;
-  }
-}
-
-void add_layers_gradient(const Layers& layers, const Real* x, const Real* input, Real label, Real* activations,
-                         Real* hidden, Real* gradient, Real* input_error) {
-  size_t weights = perceptron_size(layers.widths, layers.width_count);  // where the layer's begin
-  size_t at = layers.activation_count();                                // where its outputs begin
-  activations[at - layers.class_count() + static_cast<uint32_t>(label)] -= 1;
-  for (uint32_t layer = layers.width_count - 1; layer > 0; --layer) {
-    const uint32_t inputs = layers.widths[layer - 1];
-    const uint32_t outputs = layers.widths[layer];
-    weights -= (size_t{inputs} + 1) * outputs;
-    at -= outputs;
-    // From here on the outputs' places hold their error.
-    const Real* const error = activations + at;
-    const Real* const from = layer == 1 ? input : error - inputs;
-    Real* const back = layer == 1 ? input_error : hidden;
-    for (uint32_t r = 0; r < inputs; ++r) {
-      const Real value = from[r];
-      if (value != 0) {
-        add_scaled(outputs, value, error, gradient + weights + size_t{r} * outputs);
-      }
-      if (back != nullptr) {
-        const bool is_passed = layer == 1 || value > 0;
-        back[r] = is_passed ? dot(outputs, x + weights + size_t{r} * outputs, error) : 0;
-      }
-    }
-    add_scaled(outputs, 1, error, gradient + weights + size_t{inputs} * outputs);
-    if (layer > 1) {
-      copy(inputs, hidden, activations + (at - inputs));
-    }
-  }
-}
 
 uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count) {
   if (widths == nullptr || width_count < 2 || width_count > kWidthCountMax || widths[width_count - 1] < 2) {

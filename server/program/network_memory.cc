@@ -45,6 +45,7 @@ NetworkMemory network_memory(const Network& network, uint32_t batch_size, uint32
   const Result<size_t> need = find_arena_need(problem, size, run, {memory.get(), capacity});
   out.arena = need.ok() ? need.value() : 0;
   run.is_lean = true;
+  samples.has_layer_gradients = false;  // as an image of a board is built
   const Result<size_t> lean = find_arena_need(problem, size, run, {memory.get(), capacity});
   if (lean.ok()) {
     out.board_arena = lean.value() + board_layers_size(network);

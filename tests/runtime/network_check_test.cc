@@ -259,13 +259,17 @@ TEST(NetworkCheck, TheStartIsWhatTheLayersHold) {
 TEST(NetworkCheck, FeaturesEndWhereTrainingBeginsOrAnAdditionReachesBack) {
   Whole whole;
   EXPECT_EQ(feature_layer_count(whole.network), 5U);
-  EXPECT_FALSE(has_network_gradient(whole.network)) << "a factored layer";
+  EXPECT_FALSE(is_network_head(whole.network)) << "a factored layer";
+  EXPECT_EQ(has_network_gradient(whole.network), kHasLayerGradients);
   whole.layers[5].trained = TrainedForm::kDense;
+  EXPECT_TRUE(is_network_head(whole.network));
   EXPECT_TRUE(has_network_gradient(whole.network));
   whole.layers[6].trained = TrainedForm::kFrozen;
-  EXPECT_FALSE(has_network_gradient(whole.network)) << "a frozen layer behind";
+  EXPECT_FALSE(is_network_head(whole.network)) << "a frozen layer behind";
+  EXPECT_EQ(has_network_gradient(whole.network), kHasLayerGradients);
   whole.layers[5].trained = TrainedForm::kFrozen;
   EXPECT_EQ(feature_layer_count(whole.network), 7U) << "nothing is trained";
+  EXPECT_FALSE(is_network_head(whole.network));
   EXPECT_FALSE(has_network_gradient(whole.network));
 
   TestNetwork net({1, 1, 4});
@@ -275,7 +279,7 @@ TEST(NetworkCheck, FeaturesEndWhereTrainingBeginsOrAnAdditionReachesBack) {
   net.plain(Kind::kAdd, 0);
   net.dense(3, Activation::kNone, TrainedForm::kDense);
   EXPECT_EQ(feature_layer_count(net.network), 1U) << "the addition needs layer 0";
-  EXPECT_FALSE(has_network_gradient(net.network));
+  EXPECT_FALSE(is_network_head(net.network));
   net.layers[3].add_from = kAddFromInput;
   EXPECT_EQ(feature_layer_count(net.network), 0U);
   net.layers[3].add_from = 1;

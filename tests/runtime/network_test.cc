@@ -1,87 +1,21 @@
 #include "runtime/problem/network.h"
 
 #include <cstring>
-#include <functional>
-#include <memory>
 
 #include <gtest/gtest.h>
 
-#include "runtime/problem/perceptron.h"
 #include "runtime/problem/proximal_loss.h"
 #include "runtime/training/estimator.h"
-#include "tests/support/network_support.h"
+#include "tests/support/network_problem.h"
 
 namespace gradstream {
 namespace {
 
 using Kind = LayerKind;
 using Reals = std::vector<Real>;
+using Net = NetworkCase;
 constexpr TrainedForm kTrained = TrainedForm::kDense;
 constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-12 : 2e-5;
-
-// A network with samples: inputs from numbers(), targets from target(sample, target).
-struct Net : TestNetwork {
-  using Build = std::function<void(Net&)>;
-  Net(Volume in, const Build& build, uint32_t count = 6, NetworkLoss loss = NetworkLoss::kSoftmax) : TestNetwork(in) {
-    build(*this);
-    network.loss = loss;
-    EXPECT_EQ(check_network(network).code, NetworkFaultCode::kNone) << network_fault_text(check_network(network).code);
-    const uint32_t inputs = network_input_count(network);
-    const uint32_t targets = network_target_count(network);
-    const Reals values = numbers(size_t{count} * inputs, 77, 3);
-    Reals rows;
-    for (uint32_t i = 0; i < count; ++i) {
-      rows.insert(rows.end(), values.begin() + i * inputs, values.begin() + (i + 1) * inputs);
-      for (uint32_t t = 0; t < targets; ++t) rows.push_back(target(i, t));
-    }
-    samples = std::make_unique<TestSamples>(count, inputs + targets, rows);
-    data = {&network, samples->source, kKeptSampleCountMax};
-    const uint32_t size = network_size(network);
-    problem_case = {{&kNetworkOps, &data}, {size, 1}, start()};
-    EXPECT_EQ(kNetworkOps.check_shape(&data, {size, 1}), Status::kOk);
-  }
-  Real target(uint32_t sample, uint32_t at) const {
-    const uint32_t number = 3 * sample + at;
-    switch (network.loss) {
-      case NetworkLoss::kSoftmax:
-        return static_cast<Real>(number % network_score_count(network));
-      case NetworkLoss::kLogistic:
-        return static_cast<Real>(number % 2);
-      default:
-        return static_cast<Real>(number % 5) / 4;
-    }
-  }
-  const Real* row(uint32_t sample) const { return samples->values.data() + sample * samples->source.dimension; }
-  // The loss of a sample by the plain formulas.
-  double plain_loss(uint32_t sample) const {
-    const Doubles s = plain_scores(network, problem_case.x.data(), row(sample));
-    const Real* const targets = row(sample) + network_input_count(network);
-    double total = 0;
-    for (size_t c = 0; c < s.size(); ++c) {
-      const double y = network.loss == NetworkLoss::kSoftmax ? 0 : static_cast<double>(targets[c]);
-      switch (network.loss) {
-        case NetworkLoss::kSoftmax:
-          total += std::exp(s[c] - s[static_cast<size_t>(targets[0])]);
-          break;
-        case NetworkLoss::kLogistic:
-          total += std::log1p(std::exp((1 - 2 * y) * s[c]));
-          break;
-        default:
-          total += 0.5 * (s[c] - y) * (s[c] - y);
-      }
-    }
-    return network.loss == NetworkLoss::kSoftmax ? std::log(total) : total;
-  }
-  double plain_mean() const {
-    double sum = 0;
-    for (uint32_t i = 0; i < samples->source.count; ++i) sum += plain_loss(i);
-    return sum / samples->source.count;
-  }
-
-  std::unique_ptr<TestSamples> samples;
-  NetworkSamples data;
-  ProblemCase problem_case;
-};
 
 // Frozen convolutions in front of a trained head.
 void build_head(Net& net) {
@@ -166,7 +100,7 @@ TEST(Network, GradientIsTheDerivativeOverAnyBatch) {
   for (const NetworkLoss loss : {NetworkLoss::kSoftmax, NetworkLoss::kSquaredError, NetworkLoss::kLogistic}) {
     for (const Net::Build& build : {Net::Build(build_head), Net::Build(build_deep_head), Net::Build(fused)}) {
       const Net net(kImage, build, 6, loss);
-      ASSERT_TRUE(has_network_gradient(net.network));
+      ASSERT_TRUE(is_network_head(net.network));
       for (const Batch batch : {net.problem_case.all(), Batch{indices, 3}, Batch{indices, 1}}) {
         expect_gradient_is_derivative(net.problem_case, batch);
       }
@@ -175,81 +109,53 @@ TEST(Network, GradientIsTheDerivativeOverAnyBatch) {
 }
 #endif
 
-TEST(Network, HasNoGradientButOfAHead) {
-  Net net(kImage, build_mixed);
-  TestArena memory;
-  Reals g(net.problem_case.shape.size());
-  EXPECT_EQ(kNetworkOps.gradient(&net.data, net.problem_case.shape, net.problem_case.x.data(), net.problem_case.all(),
-                                 g.data(), memory.arena),
-            Status::kInvalidArgument);
+// Where nobody wants the gradients of layers, a head has its own, and another network takes less memory.
+TEST(Network, WithoutGradientsOfLayersAHeadHasOne) {
+  for (const auto& build : {build_head, build_mixed}) {
+    Net net(kImage, build);
+    const Shape shape = net.problem_case.shape;
+    const size_t whole = kNetworkOps.scratch_size(&net.data, shape);
+    const double loss = loss_at(net.problem_case, net.problem_case.x, net.problem_case.all());
+    net.data.has_layer_gradients = false;
+    const bool is_head = is_network_head(net.network);
+    EXPECT_EQ(kNetworkOps.scratch_size(&net.data, shape) < whole, !is_head);
+    EXPECT_EQ(loss_at(net.problem_case, net.problem_case.x, net.problem_case.all()), loss);
+    TestArena memory;
+    Reals g(shape.size());
+    EXPECT_EQ(kNetworkOps.gradient(&net.data, shape, net.problem_case.x.data(), net.problem_case.all(), g.data(),
+                                   memory.arena),
+              is_head ? Status::kOk : Status::kInvalidArgument);
+  }
 }
 
 // Refused before the first step, and behind a proximal term too.
-TEST(Network, AFirstOrderEstimateOfAnythingButAHeadIsRefused) {
+TEST(Network, AFirstOrderEstimateWithoutAGradientIsRefused) {
   for (const auto& build : {build_head, build_mixed}) {
-    const Net net(kImage, build);
-    EstimatorParameters parameters;
-    parameters.batch_mode = BatchMode::kAll;
-    EstimateInput input;
-    input.manifold = &kEuclideanOps;
-    input.shape = net.problem_case.shape;
-    input.problem = net.problem_case.problem;
-    input.parameters = &parameters;
-    const Status expected = has_network_gradient(net.network) ? Status::kOk : Status::kUnimplemented;
-    EXPECT_EQ(kAnalyticGradientOps.check(input), expected);
-    const ProximalLoss term = {input.problem, net.problem_case.x.data(), ProximalForm::kChordal, 1, 1};
-    input.problem = {&kProximalLossOps, &term};
-    EXPECT_EQ(kAnalyticGradientOps.check(input), expected);
-    EXPECT_EQ(kProximalLossOps.kept_size(&term, input.shape, 5), kNetworkOps.kept_size(&net.data, input.shape, 5));
+    for (const bool has_layer_gradients : {false, true}) {
+      Net net(kImage, build);
+      net.data.has_layer_gradients = has_layer_gradients;
+      EstimatorParameters parameters;
+      parameters.batch_mode = BatchMode::kAll;
+      EstimateInput input;
+      input.manifold = &kEuclideanOps;
+      input.shape = net.problem_case.shape;
+      input.problem = net.problem_case.problem;
+      input.parameters = &parameters;
+      const bool has_any = is_network_head(net.network) || has_layer_gradients;
+      const Status expected = has_any ? Status::kOk : Status::kUnimplemented;
+      EXPECT_EQ(kAnalyticGradientOps.check(input), expected);
+      const ProximalLoss term = {input.problem, net.problem_case.x.data(), ProximalForm::kChordal, 1, 1};
+      input.problem = {&kProximalLossOps, &term};
+      EXPECT_EQ(kAnalyticGradientOps.check(input), expected);
+      EXPECT_EQ(kProximalLossOps.kept_size(&term, input.shape, 5), kNetworkOps.kept_size(&net.data, input.shape, 5));
+    }
   }
-}
-
-// ---- The networks that were here before ----------------------------------------------------------------------------
-
-TEST(Network, OfDenseLayersIsThePerceptronBitForBit) {
-  for (const std::vector<uint16_t>& widths : {std::vector<uint16_t>{4, 3}, {4, 5, 3}, {64, 32, 10}, {6, 3, 3, 3, 4}}) {
-    const Net net(
-        {1, 1, widths[0]},
-        [&](Net& n) {
-          for (size_t i = 1; i < widths.size(); ++i) {
-            n.dense(widths[i], i + 1 < widths.size() ? Activation::kRelu : Activation::kNone, kTrained);
-          }
-        },
-        9);
-    const NetworkData data = {net.samples->source, widths.data(), static_cast<uint32_t>(widths.size())};
-    const ProblemCase perceptron = {{&kPerceptronOps, &data}, net.problem_case.shape, net.problem_case.x};
-    ASSERT_EQ(kPerceptronOps.check_shape(&data, perceptron.shape), Status::kOk);
-    EXPECT_EQ(loss_at(net.problem_case, perceptron.x, perceptron.all()),
-              loss_at(perceptron, perceptron.x, perceptron.all()));
-    EXPECT_EQ(gradient_at(net.problem_case, perceptron.all()), gradient_at(perceptron, perceptron.all()));
-  }
-}
-
-TEST(Network, OfTheShapeOfLenetHasItsLossBitForBit) {
-  const Net net(
-      {28, 28, 1},
-      [](Net& n) {
-        n.window(Kind::kConv2d, 5, 1, 2, 6, Activation::kRelu, kTrained);
-        n.window(Kind::kAveragePool, 2, 2, 0, 6);
-        n.window(Kind::kConv2d, 5, 1, 0, 16, Activation::kRelu, kTrained);
-        n.window(Kind::kAveragePool, 2, 2, 0, 16);
-        n.flatten();
-        n.dense(120, Activation::kRelu, kTrained);
-        n.dense(84, Activation::kRelu, kTrained);
-        n.dense(10, Activation::kNone, kTrained);
-      },
-      3);
-  const uint16_t classes = 10;
-  const NetworkData data = {net.samples->source, &classes, 1};
-  ASSERT_EQ(network_size(net.network), lenet_size(10));
-  const ProblemCase lenet = {{&kLenetOps, &data}, {lenet_size(10), 1}, net.problem_case.x};
-  EXPECT_EQ(loss_at(net.problem_case, lenet.x, lenet.all()), loss_at(lenet, lenet.x, lenet.all()));
 }
 
 // ---- Statuses ------------------------------------------------------------------------------------------------------
 
 TEST(Network, KeepsToItsMemoryAndItsStatuses) {
-  for (const auto& build : {build_head, build_deep_head}) {
+  for (const auto& build : {build_head, build_deep_head, build_mixed}) {
     Net net(kImage, build);
     expect_declared_memory(net.problem_case);
     expect_refuses_bad_samples(net.problem_case, *net.samples);
@@ -324,9 +230,7 @@ TEST(Network, KeptFeaturesChangeNoBitAndAreComputedOnce) {
       for (int i = 0; i < 4; ++i) EXPECT_EQ(loss_at(net.problem_case, net.problem_case.x, batch), expected);
       const uint32_t kept = std::min(most, 5U);
       EXPECT_EQ(net.samples->read_count, kept + 4 * (5 - kept));
-      if (has_network_gradient(net.network)) {
-        EXPECT_EQ(gradient_at(net.problem_case, batch), gradient_at(net.problem_case, plain));
-      }
+      EXPECT_EQ(gradient_at(net.problem_case, batch), gradient_at(net.problem_case, plain));
       Reals other = net.problem_case.x;
       other[0] += 1;
       EXPECT_EQ(loss_at(net.problem_case, other, batch), loss_at(net.problem_case, other, plain));
@@ -400,6 +304,33 @@ TEST(Network, ADisplacedPointHasTheBitsOfOneThatStands) {
         for (int i = 0; i < 3; ++i) ASSERT_EQ(displaced_loss(net, shift, batch, count), expected) << count;
       }
     }
+  }
+}
+
+TEST(Network, OfDenseLayersIsThePerceptronBitForBit) {
+  for (const std::vector<uint16_t>& widths :
+       {std::vector<uint16_t>{4, 3}, {4, 5, 3}, {64, 16, 10}, {64, 32, 10}, {6, 3, 3, 3, 4}}) {
+    const Net net(
+        {1, 1, widths[0]},
+        [&](Net& n) {
+          for (size_t i = 1; i < widths.size(); ++i) {
+            n.dense(widths[i], i + 1 < widths.size() ? Activation::kRelu : Activation::kNone, kTrained);
+          }
+        },
+        9);
+    const NetworkData data = {net.samples->source, widths.data(), static_cast<uint32_t>(widths.size())};
+    const ProblemCase perceptron = {{&kPerceptronOps, &data}, net.problem_case.shape, net.problem_case.x};
+    ASSERT_EQ(kPerceptronOps.check_shape(&data, perceptron.shape), Status::kOk);
+    EXPECT_EQ(loss_at(net.problem_case, perceptron.x, perceptron.all()),
+              loss_at(perceptron, perceptron.x, perceptron.all()));
+    EXPECT_EQ(gradient_at(net.problem_case, perceptron.all()), gradient_at(perceptron, perceptron.all()));
+    const Shift shift(perceptron.x.size(), 5);
+    TestArena memory;
+    EXPECT_EQ(displaced_loss(net, shift, perceptron.all(), 9),
+              kPerceptronOps
+                  .loss_displaced(&data, perceptron.shape, perceptron.x.data(), shift.displacement(), perceptron.all(),
+                                  memory.arena)
+                  .value());
   }
 }
 
@@ -494,8 +425,7 @@ TEST(Network, SlicesAtEveryPositionAreTheWhole) {
     Net net(kImage, build, 4);
     net.data.kept_sample_count_max = 3;
     const double loss = loss_at(net.problem_case, net.problem_case.x, net.problem_case.all());
-    const bool has_gradient = has_network_gradient(net.network);
-    const Reals gradient = has_gradient ? gradient_at(net.problem_case, net.problem_case.all()) : Reals();
+    const Reals gradient = gradient_at(net.problem_case, net.problem_case.all());
     const Shift shift(net.problem_case.x.size(), 5);
     const Real displaced = displaced_loss(net, shift, net.problem_case.all(), 4);
     Sliced by_one(net, 1, 1, nullptr);
@@ -508,9 +438,7 @@ TEST(Network, SlicesAtEveryPositionAreTheWhole) {
                       keeps ? memory.words.data() : nullptr);
         ASSERT_EQ(sliced.loss(), static_cast<Real>(loss)) << first;
         ASSERT_EQ(sliced.displaced(shift), displaced) << first;
-        if (has_gradient) {
-          ASSERT_EQ(sliced.gradient(), gradient) << first;
-        }
+        ASSERT_EQ(sliced.gradient(), gradient) << first;
       }
     }
   }

@@ -1,6 +1,4 @@
 // The figures are NumPy's, in double, of the same numbers (numbers() of problem_checker.h).
-#include "runtime/problem/perceptron.h"
-
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/products.h"
+#include "runtime/problem/problem.h"
 #include "runtime/problem/weight_rows.h"
 #include "tests/support/problem_checker.h"
 

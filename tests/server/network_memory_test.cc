@@ -45,6 +45,27 @@ TEST(NetworkMemory, CountsWhatABoardTakes) {
   EXPECT_EQ(none.board_arena_least, none.board_arena);
 }
 
+// A host keeps all values of a network whose convolutions it trains, to go back. A board trains by forward passes.
+TEST(NetworkMemory, ABoardTakesNoMemoryToGoBack) {
+  std::vector<Layer> layers(6);
+  for (Layer& layer : layers) {
+    layer.kind = LayerKind::kConv2d;
+    layer.trained = TrainedForm::kDense;
+    layer.in = layer.out = {20, 20, 2};
+    layer.kernel_height = layer.kernel_width = 3;
+    layer.stride_height = layer.stride_width = 1;
+    layer.pad_top = layer.pad_left = 1;
+  }
+  Network network;
+  network.in = layers[0].in;
+  network.layers = layers.data();
+  network.layer_count = 6;
+  ASSERT_EQ(check_network(network).code, NetworkFaultCode::kNone);
+  const NetworkMemory memory = network_memory(network, 1, 1);
+  EXPECT_GT(memory.scratch, 6 * 800 * sizeof(Real));
+  EXPECT_LT(memory.board_arena, memory.scratch);
+}
+
 TEST(NetworkMemory, TakesNoMemoryForWhatNoRunTrains) {
   std::vector<Layer> layers(kLayerCountMax);
   for (Layer& layer : layers) {

@@ -375,6 +375,20 @@ class Networks(unittest.TestCase):
         self.assertEqual(len(digests), 1, texts)
         self.assertEqual(server.stop(), OK)
 
+    def test_gradients_train_a_convolution_behind_which_layers_are_frozen(self):
+        path = self.home / "convolution.gsn"
+        path.write_bytes(gsn.network((1, 6, 1), [
+            gsn.conv2d((1, 6, 2), (1, 3), None, border=(0, 1), activation=gsn.RELU, trained=gsn.DENSE),
+            gsn.dense(12, 3, [0.1 * (i % 7 - 3) for i in range(36)])]))
+        config = self.configure(path, parts='"euclidean 2x3, euclidean 2x1"', estimator='"analytic_gradient"',
+                                solver='"gradient_stream"', correction_form='"none"')
+        self.enrol(config, "a")
+        server = Server(config)
+        trained = run(*self.words("a", server.port, "--network", path, "--until-finished"))
+        self.assertEqual(server.stop(), OK)
+        self.assertEqual(trained.returncode, OK, trained.stdout + trained.stderr)
+        self.assertIn("event=finished version=3", trained.stdout + trained.stderr)
+
     def test_features_are_given_up_where_the_arena_has_no_room_for_them(self):
         """A client says so once, and comes to the digest of one that keeps them."""
         self.network.write_bytes(gsn.network((1, 1, 6), [
