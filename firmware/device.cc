@@ -36,6 +36,11 @@ constexpr const char* kNotCapable =
         ? "this image cannot do the run's tasks: the server's log says what it lacks"
         : "this client cannot do the run's tasks; device_not_capable in the server's log says what it lacks: for "
           "a problem start gradstream-client with --problem, or begin a run with another run.problem";
+constexpr const char* kNotKept =
+    kIsBareMetal
+        ? "the arena is too small"
+        : "the arena has no room for them, so each evaluation computes them anew; --arena-kib makes a larger one, "
+          "and `gradstream network show` has the size that keeps them";
 constexpr const char* kOtherNetwork =
     kIsBareMetal ? "the run trains another network: flash the run's (--network)"
                  : "the run trains another network than this device has: give it the run's file (--network)";
@@ -141,6 +146,12 @@ void DeviceShell::log_reason(ClientState state) {
     log_incapacity();
   }
   is_incapacity_logged_ = is_incapable;
+  if (kKeepsBatches) {
+    if (!client_.keeps_batch() && !is_batch_logged_) {
+      port_log_line(ConsoleLine("features_not_kept").quoted("reason", kNotKept).c_str());
+    }
+    is_batch_logged_ = !client_.keeps_batch();
+  }
   if (counters.steps_replayed != replays_logged_) {
     port_log_line(ConsoleLine("resumed").number("steps", counters.steps_replayed).number("version", version).c_str());
   }

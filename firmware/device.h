@@ -104,6 +104,7 @@ class DeviceShell {
   uint32_t deadlines_logged_ = 0;
   bool is_incapacity_logged_ = false;
   bool is_storage_failed_ = false;
+  bool is_batch_logged_ = false;  // that tasks have no room for what the problem keeps of a batch
   uint32_t replays_logged_ = 0;
   DeviceCounters counters_;
 };

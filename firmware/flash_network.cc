@@ -20,6 +20,14 @@ bool is_network_absent(std::span<const uint8_t> bytes) {
   return count == 0 || bytes[0] == 0xff || bytes[0] == 0;
 }
 
+uint32_t first_factored_layer(const Network& network) {
+  uint32_t layer = 0;
+  while (layer < network.layer_count && network.layers[layer].trained != TrainedForm::kFactored) {
+    ++layer;
+  }
+  return layer;
+}
+
 Status take_flash_network(std::span<const uint8_t> bytes, const SampleSource& source, std::span<uint8_t>* arena,
                           FlashNetwork* out, GsnFault* fault) {
   if (is_network_absent(bytes)) {

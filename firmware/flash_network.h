@@ -24,6 +24,10 @@ std::span<const uint8_t> behind_shard(std::span<const uint8_t> region, size_t sh
 // Whether no network begins there: the bytes of a head are all 0xff or all 0, or there are none.
 bool is_network_absent(std::span<const uint8_t> bytes);
 
+// The first layer that is trained in factors, for which an image needs the manifold fixed_rank; layer_count: there is
+// none.
+uint32_t first_factored_layer(const Network& network);
+
 // Reads the network and joins it with the samples. Its layers take the begin of *arena, which shrinks by them. bytes:
 // behind_shard(). kUnimplemented: is_network_absent(); kDataCorrupt: what stands there is no network, and *fault says
 // why; kOutOfRange: it trains nothing; kInvalidArgument: the samples are not made of its inputs and targets;

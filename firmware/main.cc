@@ -122,6 +122,25 @@ size_t open_network_shard(std::span<const uint8_t> region) {
   return 0;
 }
 
+// Whether the image has the manifold of factored layers. A board without room for it says so in its CMakeLists.txt.
+#if defined(GS_NO_FIXED_RANK)
+constexpr bool kTrainsFactors = false;
+#else
+constexpr bool kTrainsFactors = true;
+#endif
+
+// Whether the image trains the network's layers; if not, the console says which one it does not.
+bool can_train(const gradstream::Network& network) {
+  const uint32_t layer = kTrainsFactors ? network.layer_count : gradstream::first_factored_layer(network);
+  if (layer == network.layer_count) {
+    return true;
+  }
+  gradstream::ConsoleLine line("failed");
+  line.quoted("reason", "this image trains no factored layers: write a dense one, or take another board");
+  gradstream::port_log_line(line.number("layer", layer).c_str());
+  return false;
+}
+
 // False: there is a network that cannot be used; the console says why.
 bool take_network(gradstream::ClientMainOptions* options) {
   using gradstream::Status;
@@ -137,7 +156,7 @@ bool take_network(gradstream::ClientMainOptions* options) {
   if (status == Status::kOk || status == Status::kUnimplemented) {
     options->samples = &samples;
     options->problem = status == Status::kOk ? &network_shard.network.problem : options->problem;
-    return true;
+    return status != Status::kOk || can_train(network_shard.network.network);
   }
   gradstream::ConsoleLine line("failed");
   line.quoted("reason", status == Status::kOutOfMemory   ? "the network's layers do not fit the arena"

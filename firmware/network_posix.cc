@@ -76,7 +76,7 @@ std::string find_arena_fault(const PosixNetwork& network, size_t given) {
     return trains + ", and the search for its arena takes " + std::to_string(capacity) +
            " bytes of memory, which this machine does not give; free memory, or train fewer layers";
   }
-  const PlainRun least = {1, 1, 1};
+  const PlainRun least = {.batch_size = 1, .direction_count = 1, .local_step_count = 1, .keeps_batch = false};
   const Result<size_t> need = find_arena_need(network.problem.problem, size, least, {memory.get(), capacity});
   if (!need.ok()) {
     return trains + ", and no run takes them: " + status_text(need.status()) + "; train fewer layers";

@@ -26,6 +26,9 @@ constexpr const ManifoldOps* kManifolds[] = {
 #if defined(GS_NETWORK)
     &kProductOps,
 #endif
+#if defined(GS_NETWORK) && !defined(GS_NO_FIXED_RANK)
+    &kFixedRankOps,  // where those of a factored layer lie
+#endif
     &kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};

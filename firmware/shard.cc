@@ -9,6 +9,7 @@ namespace gradstream {
 namespace {
 
 constexpr size_t kHeaderSize = 16;
+constexpr float kByteMax = 255;
 
 uint32_t load_u32(const uint8_t* bytes) {
   return static_cast<uint32_t>(bytes[0]) | static_cast<uint32_t>(bytes[1]) << 8 |
@@ -39,9 +40,11 @@ Status parse_shard(std::span<const uint8_t> bytes, Shard* out) {
   }
   shard.mean = bytes.data() + kHeaderSize;
   shard.values = shard.mean + 4 * size_t{shard.dimension};
-  bool finite = is_finite(shard.scale) && shard.scale != 0.0f;
+  const float largest = kByteMax * shard.scale;
+  bool finite = is_finite(largest) && shard.scale != 0.0f;
   for (uint32_t i = 0; i < shard.dimension; ++i) {
-    finite = finite && is_finite(load_f32(shard.mean + 4 * size_t{i}));
+    const float mean = load_f32(shard.mean + 4 * size_t{i});
+    finite = finite && is_finite(mean) && is_finite(largest - mean);
   }
   if (!finite) {
     return Status::kNotFinite;

@@ -6,7 +6,7 @@
 //   8             4          dimension, values of one sample (u32, 1 .. kDimensionMax)
 //   12            4          scale (f32, finite, not 0)
 //   16            4 d        mean (f32, finite), d = dimension
-//   16 + 4 d      count d    bytes: value[i] = byte[i] * scale - mean[i], sample after sample
+//   16 + 4 d      count d    bytes: value[i] = byte[i] * scale - mean[i], finite for every byte, sample after sample
 //
 // Bytes behind it are ignored, since a flash page is longer. 200 samples of 64 values take 13,072 bytes.
 #ifndef GRADSTREAM_FIRMWARE_SHARD_H_
@@ -30,7 +30,7 @@ struct Shard {
 };
 
 // kDataCorrupt: no magic, or fewer bytes than the header promises; kOutOfRange: a count or dimension of 0 or beyond its
-// limit; kNotFinite: scale or mean. *out is set on kOk only.
+// limit; kNotFinite: scale or mean, or what byte 255 stands for by them. *out is set on kOk only.
 Status parse_shard(std::span<const uint8_t> bytes, Shard* out);
 
 // Writes sample `index` (dimension values) to out. Requires index < count.

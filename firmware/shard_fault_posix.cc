@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -34,7 +35,9 @@ bool begins_with(std::span<const uint8_t> bytes, std::string_view head) {
 }
 
 std::string text_of(float value) {
-  return std::isnan(value) ? "NaN" : std::isinf(value) ? (value > 0 ? "+Inf" : "-Inf") : std::to_string(value);
+  char number[32];
+  (void)std::snprintf(number, sizeof number, "%g", static_cast<double>(value));
+  return std::isnan(value) ? "NaN" : std::isinf(value) ? (value > 0 ? "+Inf" : "-Inf") : number;
 }
 
 bool is_text(std::span<const uint8_t> bytes) {
@@ -129,6 +132,11 @@ std::string byte_shard_fault(std::span<const uint8_t> bytes) {
     const float mean = load_f32(&bytes[kHeaderSize + 4 * size_t{i}]);
     if (!std::isfinite(mean)) {
       return "has " + text_of(mean) + " as value " + std::to_string(i + 1) + " of its mean; write a finite one";
+    }
+    const float largest = kByteMax * scale;
+    if (!std::isfinite(largest) || !std::isfinite(largest - mean)) {
+      return "has the scale " + text_of(scale) + " and " + text_of(mean) + " as value " + std::to_string(i + 1) +
+             " of its mean, by which byte 255 is no finite number; write smaller ones";
     }
   }
   return {};

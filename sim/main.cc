@@ -1,7 +1,8 @@
 // gradstream-sim: a fleet in one thread and virtual time, from one seed.
 //
 // One run (default), or --schedules N runs of the same training under different faults, which must all end in one
-// digest. Exit status 0: everything held; 1: an invariant was broken (the line names seed and schedule); 2: usage.
+// digest. Exit status 0: everything held; 1: an invariant was broken (the line names seed and schedule); 2: usage; 8 or
+// 10: everything held, and standard output could not be written (host/output_end.h).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,8 @@
 #include <CLI/CLI.hpp>
 #include <sys/resource.h>
 
+#include "host/output_end.h"
+#include "host/standard_files.h"
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"
 #include "sim/big_fleet.h"
@@ -151,7 +154,9 @@ void define(CLI::App& app, Arguments* out) {
   define_fleet(app, out);
   app.add_flag("--verbose", out->is_verbose, "print what happens");
   refuse_idle_options(app);
-  app.footer("Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage.");
+  app.footer(
+      "Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage; "
+      "8 or 10 standard output could not be written.");
 }
 
 void print_log(uint64_t now_ms, const char* who, const std::string& text) {
@@ -279,7 +284,8 @@ int run_fleet(const Arguments& arguments, bool has_buffer) {
     return 2;
   }
   const BigFleetResult result = run_big_fleet(fleet, csv);
-  const bool is_written = csv == nullptr || std::fclose(csv) == 0;
+  const bool is_whole = csv == nullptr || std::ferror(csv) == 0;  // what failed before leaves nothing to a close
+  const bool is_written = (csv == nullptr || std::fclose(csv) == 0) && is_whole;
   if (!result.fault.empty() || !is_written) {
     std::printf("seed %u: %s\n", fleet.seed, is_written ? result.fault.c_str() : "the CSV could not be written");
   }
@@ -351,4 +357,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace gradstream
 
-int main(int argc, char** argv) { return gradstream::run(argc, argv); }
+int main(int argc, char** argv) {
+  gradstream::open_standard_files();
+  return gradstream::finish_output("gradstream-sim", gradstream::run(argc, argv));
+}

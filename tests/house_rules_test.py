@@ -130,7 +130,8 @@ HOST_ROOM = "host/"
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
-PURE_BASE = ("server/base/fields.h", "server/base/rate_limit.h", "server/base/session_id.h")
+PURE_BASE = ("server/base/enum_names.h", "server/base/fields.h", "server/base/objection.h", "server/base/rate_limit.h",
+             "server/base/session_id.h")
 
 # What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named
 # may reach everything.
@@ -166,6 +167,7 @@ ARROWS = {
                                      "firmware/shard_fault_posix.h", "server/program/data_summary."),
     # Networks are read as devices read them. network_memory.h stands for the tables behind it.
     "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h"),
+    "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),

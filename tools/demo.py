@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 
+import demo_head
 import demo_network
 import demo_run
 import digits
@@ -25,6 +26,8 @@ def parse_arguments(settings):
     parser = argparse.ArgumentParser(prog="./run demo", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--network", action="store_true", help="train a small network by forward passes alone instead; "
                         "its options: ./run demo --network --help")
+    parser.add_argument("--head", action="store_true", help="with --network: train the head of a network behind frozen "
+                        "layers, and by gradients beside it; its options: ./run demo --network --head --help")
     parser.add_argument("--solver", choices=sorted(GAP_MAX), default="projection",
                         help="projection: zeroth order, scalars both ways (default); gradient_stream: RFedAGS")
     parser.add_argument("--groups", type=int, metavar="N", help="directions shared inside N groups (default 1: by all)")
@@ -138,11 +141,14 @@ def summarise(demo, ends, seconds):
 
 
 def main():
-    which = argparse.ArgumentParser(add_help=False)
+    which = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     which.add_argument("--network", action="store_true")
+    which.add_argument("--head", action="store_true")
     known, rest = which.parse_known_args()
     fleet.end_with_parent()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if known.head:
+        return demo_head.main(rest)
     if known.network:
         return demo_network.main(rest)
     with open(CONFIG, "rb") as file:
@@ -167,7 +173,8 @@ def play(arguments, settings):
             demo.stop()
     print(f"\nThe picture: {demo.draw().relative_to(fleet.ROOT)}   figures: build/demo/curve.csv, "
           "models: build/demo/models/, database: build/demo/gradstream.db")
-    print("Try next: ./run demo --network | ./run demo --solver gradient_stream | ./run demo --groups 9 | "
+    print("Try next: ./run demo --network | ./run demo --network --head | "
+          "./run demo --solver gradient_stream | ./run demo --groups 9 | "
           "./run demo --trigger 7 | ./run demo --partial 1 | ./run digest")
     return demo_run.end_with_result(result, checks)
 

@@ -30,6 +30,8 @@ SHUFFLE_SEED = 1  # of the samples: which are kept to test does not depend on th
 
 def parse_arguments(words, settings):
     parser = argparse.ArgumentParser(prog="./run demo --network", description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--head", action="store_true", help="train the head of a network behind frozen layers instead, "
+                        "and by gradients beside it; its options: ./run demo --network --head --help")
     parser.add_argument("--seed", type=int, default=1, help="of directions, minibatches and first model (default 1)")
     parser.add_argument("--rounds", type=int, default=settings["run"]["round_count"], metavar="R",
                         help=f"the accuracy is judged from {JUDGED_ROUNDS} on (default {JUDGED_ROUNDS})")

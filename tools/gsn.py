@@ -22,7 +22,9 @@ FNV_START, FNV_FACTOR, WORD = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 
 class Layer(NamedTuple):
-    """One layer. shape: what it puts out, (height, width, channels); None: the shape that comes in."""
+    """One layer. shape: what it puts out, (height, width, channels); None: the shape that comes in. inputs: how many
+    values are to come in; None: however many do.
+    """
     kind: int
     shape: Optional[tuple] = None
     weights: object = None
@@ -34,11 +36,12 @@ class Layer(NamedTuple):
     window: tuple = (0, 0, 0, 0, 0, 0)  # kernel height and width, stride height and width, border above and left
     rank: int = 0
     add_from: int = 0
+    inputs: Optional[int] = None
 
 
 def dense(inputs, outputs, weights=None, biases=None, **others):
-    del inputs  # it is the layer's before, and makes a list of layers readable
-    return Layer(1, (1, 1, outputs), weights, biases, **others)
+    """inputs: network() refuses another number than the layer before puts out."""
+    return Layer(1, (1, 1, outputs), weights, biases, inputs=inputs, **others)
 
 
 def window_of(kernel, stride, border):
@@ -95,12 +98,19 @@ def numbers(values, code):
 
 
 def network(shape, layers, loss=SOFTMAX, scale=1.0, offset=0.0):
-    """The file. shape: of the input, (height, width, channels); the first layer sees scale value + offset."""
+    """The file. shape: of the input, (height, width, channels); the first layer sees scale value + offset.
+    ValueError: a layer's inputs are not what comes in. `gradstream network show` looks at all else.
+    """
     head = struct.pack("<I3HBBff", len(layers), *shape, loss, 0, scale, offset)
     records, data = b"", b""
     begin = HEAD_SIZE + RECORD_SIZE * len(layers)
     before = tuple(shape)
-    for layer in layers:
+    for index, layer in enumerate(layers):
+        height, width, channels = before
+        if layer.inputs not in (None, height * width * channels):
+            raise ValueError(f"layer {index} (from 0) is given {layer.inputs} inputs, and {height * width * channels} "
+                             f"values come in ({height}x{width}x{channels}): name that number, or mend the layer "
+                             "before")
         out = layer.shape or before
         records += struct.pack("<4B6H8B", layer.kind, layer.activation, layer.form, layer.trained, *before, *out,
                                *layer.window, layer.rank, layer.add_from)

@@ -22,6 +22,11 @@ PAGE_SIZE = 4096
 UNWRITTEN = {"mps2-an386-eth": flash.Board(0x7F000, 0x40000, network_address=0x7F800)}
 
 
+def is_written(name):
+    """Whether a tool here writes the board of this name."""
+    return name.replace("_", "-") not in UNWRITTEN
+
+
 def identity_of(arguments, folder):
     """The identity's file, made by the server's command unless it is there."""
     path = folder / f"{arguments.device}.identity"
@@ -83,7 +88,9 @@ def shard_of(arguments, folder):
                             "the flash region of the shard: give the board fewer samples or a smaller network")
     path = folder / f"{arguments.device}.gsd"
     path.write_bytes(both)
-    print(f"provision: the network needs the image for it: ./run flash {arguments.board} --network {arguments.network}")
+    if is_written(arguments.board):  # in QEMU, ./run emulate builds the image for it
+        print("provision: the network needs the image for it: "
+              f"./run flash {arguments.board} --network {arguments.network}")
     return path.resolve()
 
 
@@ -127,8 +134,9 @@ def tell(arguments, parts, identity, network):
               f"{address:#010x}, beside the image: load both with the board's own loader")
     text = network.read_text(encoding="ascii")
     server = re.search(r"^server = (\S+)$", text, re.M)
+    trained = f" --network {arguments.network}" if arguments.network else ""
     print(f"provision: in QEMU: ./run emulate {arguments.board} --server {server[1] if server else 'HOST:PORT'} "
-          f"--identity {identity} --network {network} --shard {arguments.shard or 'SAMPLES.gsd'}")
+          f"--identity {identity} --network {network} --shard {arguments.shard or 'SAMPLES.gsd'}{trained}")
     return "loader"
 
 
@@ -152,7 +160,7 @@ def main():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", arguments.device):
             raise flash.Failure(f"a device's name has letters, digits, dots and dashes, not {arguments.device}")
         parts, identity, network = make_parts(arguments, board, folder)
-        if board in UNWRITTEN.values():
+        if not is_written(arguments.board):
             missing = tell(arguments, parts, identity, network)
         else:
             missing = write(arguments, board, parts, folder)

@@ -9,6 +9,8 @@
 #include <CLI/CLI.hpp>
 
 #include "experiments/harness/campaign.h"
+#include "host/output_end.h"
+#include "host/standard_files.h"
 
 namespace gradstream {
 
@@ -121,7 +123,9 @@ int run(int argc, char** argv) {
   for (CLI::Option* other : {seed, part, rounds, nudge, network}) {
     means->excludes(other);
   }
-  app.footer("Exit status: 0 every experiment passed, or was skipped for want of data; 1 not; 2 usage.");
+  app.footer(
+      "Exit status: 0 every experiment passed, or was skipped for want of data; 1 not; 2 usage; 8 or 10 its output is "
+      "lost.");
   try {
     app.parse(argc, argv);
     if (name != "all" && find_experiment(name) == nullptr) {
@@ -148,4 +152,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace gradstream
 
-int main(int argc, char** argv) { return gradstream::run(argc, argv); }
+int main(int argc, char** argv) {
+  gradstream::open_standard_files();
+  return gradstream::finish_output("gradstream-experiment", gradstream::run(argc, argv));
+}

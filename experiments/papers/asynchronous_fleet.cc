@@ -205,13 +205,21 @@ void run_async_rounds(const NetworkWorkload& workload, const RunParameters& para
 const std::vector<AsyncStep>& SavedAsyncRun::steps(const RunParameters& parameters) {
   std::call_once(once_, [&] {
     step_count_ = parameters.trigger->round_count;
-    run_(parameters, [&](const AsyncStep& now) {
-      if (wanted_(now.step)) {
-        steps_.push_back(now);
-      }
-      return all_finite(now.model.size(), now.model.data());
-    });
+    try {
+      run_(parameters, [&](const AsyncStep& now) {
+        if (wanted_(now.step)) {
+          steps_.push_back(now);
+        }
+        return all_finite(now.model.size(), now.model.data());
+      });
+    } catch (const std::runtime_error& fault) {
+      steps_.clear();
+      fault_ = fault.what();
+    }
   });
+  if (!fault_.empty()) {
+    throw std::runtime_error(fault_);
+  }
   GS_ASSERT(step_count_ == parameters.trigger->round_count);
   return steps_;
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -125,7 +126,8 @@ class SavedAsyncRun {
   SavedAsyncRun(std::function<bool(uint32_t step)> wanted, Run run)
       : wanted_(std::move(wanted)), run_(std::move(run)) {}
 
-  // The same seed and round_count from all.
+  // The same seed and round_count from all. Throws std::runtime_error where the run did, to each that asks: of a run
+  // that came to no end no step is kept, and it is not made again.
   const std::vector<AsyncStep>& steps(const RunParameters& parameters);
 
  private:
@@ -134,6 +136,7 @@ class SavedAsyncRun {
   std::once_flag once_;
   uint32_t step_count_ = 0;
   std::vector<AsyncStep> steps_;
+  std::string fault_;  // of a run that threw
 };
 
 }  // namespace gradstream

@@ -175,6 +175,8 @@ class Client {
   const SampleFault& sample_fault() const { return sample_fault_; }
   // The problem that the last task named.
   const char* problem_name() const { return run_.task.problem; }
+  // False: the arena has no room for what the problem keeps of a batch in the last task (SolverRun::keeps_batch).
+  bool keeps_batch() const { return run_.keeps_batch; }
   const RangeRefusal& range_refusal() const { return range_refusal_; }
   // The digest of the run's network, where this device holds another one or none; else 0.
   uint64_t missing_network() const {

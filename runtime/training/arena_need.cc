@@ -62,6 +62,10 @@ Result<size_t> find_arena_need(const Problem& problem, uint32_t size, const Plai
   const Registry registry{kManifolds,    kEstimators, kSolvers,
                           {&problem, 1}, nullptr,     run.is_lean ? &kLeanForm : nullptr};
   GS_TRY(begin_solver(registry, task_of(problem, shape, run), replica.model(), nullptr, &solver, arena));
+  if (run.keeps_batch && !solver.keeps_batch) {
+    return Status::kOutOfMemory;  // it fits without them, which was not the question
+  }
+  solver.keeps_batch = run.keeps_batch;
   return arena.mark() + solver.ops->scratch_size(solver);
 }
 

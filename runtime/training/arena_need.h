@@ -18,7 +18,8 @@ struct PlainRun {
   uint32_t batch_size = 32;
   uint32_t direction_count = 16;
   uint32_t local_step_count = 5;
-  bool is_lean = false;  // the form of boards, training/lean.h; else that of hosts
+  bool is_lean = false;     // the form of boards, training/lean.h; else that of hosts
+  bool keeps_batch = true;  // false: without what the problem keeps of a batch (SolverRun::keeps_batch)
 };
 
 // Bytes of arena that a device takes for a point of `size` numbers in such a run, the replica included. memory: of the

@@ -29,8 +29,8 @@ uint32_t drawn_count(const EstimateInput& input, uint32_t step) {
 size_t index_size(uint32_t held, uint32_t count) { return count < held ? Arena::taken_size<uint16_t>(held) : 0; }
 size_t kept_size(const EstimateInput& input, uint32_t count) {
   const auto size_of = input.problem.ops->kept_size;
-  const bool is_drawn = input.parameters->batch_mode != BatchMode::kPerDirection;
-  return !kKeepsBatches || size_of == nullptr || !is_drawn ? 0 : size_of(input.problem.context, input.shape, count);
+  const bool is_kept = input.keeps_batch && input.parameters->batch_mode != BatchMode::kPerDirection;
+  return !kKeepsBatches || size_of == nullptr || !is_kept ? 0 : size_of(input.problem.context, input.shape, count);
 }
 
 bool is_batch_size(uint32_t size) { return size >= 1 && size <= kBatchSizeMax; }

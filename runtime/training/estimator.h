@@ -46,6 +46,7 @@ struct EstimateInput {
   uint32_t step = 0;
   const Real* z = nullptr;
   EstimateProgress* progress = nullptr;  // null: the estimate is made in one call
+  bool keeps_batch = true;               // false: no memory for what the problem keeps of a batch (Batch::kept)
 };
 
 struct EstimatorOps {

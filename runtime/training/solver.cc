@@ -75,10 +75,23 @@ Status wrap_problem(const Registry& registry, SolverRun* run, Arena& arena) {
   return run->problem.ops->check_shape(run->problem.context, task.shape);
 }
 
+bool fits(const SolverRun& run, const Arena& arena) {
+  return run.ops->persistent_size(run) + run.ops->scratch_size(run) <= arena.free_size();
+}
+
 // Takes the solver's memory.
 Status prepare_solver(SolverRun* run, Arena& arena) {
-  const size_t needed = run->ops->persistent_size(*run) + run->ops->scratch_size(*run);
-  return needed > arena.free_size() ? Status::kOutOfMemory : run->ops->prepare(*run, arena);
+  if (fits(*run, arena)) {
+    return run->ops->prepare(*run, arena);
+  }
+  if (kKeepsBatches) {
+    run->keeps_batch = false;
+    if (fits(*run, arena)) {
+      return run->ops->prepare(*run, arena);
+    }
+    run->keeps_batch = true;
+  }
+  return Status::kOutOfMemory;
 }
 
 void end_step(SolverRun* run) {
@@ -107,6 +120,7 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z, EstimateProgre
   input.step = run.steps_done;
   input.z = z;
   input.progress = progress;
+  input.keeps_batch = !kKeepsBatches || run.keeps_batch;
   return input;
 }
 

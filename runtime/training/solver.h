@@ -58,6 +58,8 @@ struct SolverRun {
   uint16_t slice_size = 0;
   bool is_step_open = false;       // the last step() ended with kUnfinished
   uint8_t stage = 0;               // of that step, the solver's own
+  bool keeps_batch = true;         // false: the arena has no room for what the problem keeps of a batch, and each
+                                   // evaluation makes it anew, in the same bits
   void* state = nullptr;           // the solver's own, in the arena
   EstimateProgress estimate = {};  // of that step, the one in progress
 };
@@ -111,7 +113,8 @@ void drop_step(SolverRun& run, Arena& arena);
 // - looks up everything that the task names (kUnimplemented when the image lacks it);
 // - checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks);
 // - takes the lean form of the solver where the image links it and it does the task;
-// - checks that persistent and scratch memory fit (kOutOfMemory);
+// - checks that persistent and scratch memory fit (kOutOfMemory); what the problem keeps of a batch is given up before
+//   that (SolverRun::keeps_batch);
 // - calls the solver's prepare.
 // On error the arena is as before.
 // Of task.estimator.directions only kind, shared, direction_count and, when shared, owner (the group) are read: the

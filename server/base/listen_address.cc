@@ -7,7 +7,7 @@
 
 namespace gradstream {
 
-std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out) {
+Objection open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out) {
   ErrorCode error;
   out->open(endpoint.protocol(), error);
   if (!error) {
@@ -75,7 +75,7 @@ bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
   return true;
 }
 
-std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key) {
+Objection check_listen_address(const Tcp::endpoint& endpoint, const char* key) {
   asio::io_context io;
   Tcp::acceptor acceptor(io);
   return open_acceptor(endpoint, key, &acceptor);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/base/asio_alias.h"
+#include "server/base/objection.h"
 
 namespace gradstream {
 
@@ -15,10 +16,10 @@ bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
 bool do_collide(const Tcp::endpoint& a, const Tcp::endpoint& b);
 // Whether no other machine can reach the address.
 bool is_loopback(const Tcp::endpoint& endpoint);
-// Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.
-std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key = "server.listen");
-// Opens *out there. Empty, or a sentence that names the address, the cause and the remedy; key: what it is set by.
-std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out);
+// Whether the address can be listened on now: objections as of Listener::open(). Nothing stays open.
+Objection check_listen_address(const Tcp::endpoint& endpoint, const char* key = "server.listen");
+// Opens *out there. An objection names the address, the cause and the remedy; key: what it is set by.
+Objection open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out);
 
 }  // namespace gradstream
 

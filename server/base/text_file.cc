@@ -9,7 +9,7 @@
 
 namespace gradstream {
 
-std::string read_text_file(const std::string& path, uint64_t size_max, std::string* out) {
+Objection read_text_file(const std::string& path, uint64_t size_max, std::string* out) {
   const int cause = read_file(path.c_str(), size_max, out);
   struct stat info = {};
   switch (cause) {

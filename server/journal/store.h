@@ -13,13 +13,13 @@
 
 namespace gradstream {
 
-enum class StoreStatus : uint8_t {
-  kOk,
-  kFull,     // disk full: nothing of the batch is stored; may be tried again
-  kFailed,   // I/O error: nothing of the batch is known to be stored
-  kCorrupt,  // what is stored does not read
-  kBusy,     // another process holds the database
-  kMoved,    // its file has been removed or replaced: what is written there, nobody would find again
+enum class [[nodiscard]] StoreStatus : uint8_t{
+    kOk,
+    kFull,     // disk full: nothing of the batch is stored; may be tried again
+    kFailed,   // I/O error: nothing of the batch is known to be stored
+    kCorrupt,  // what is stored does not read
+    kBusy,     // another process holds the database
+    kMoved,    // its file has been removed or replaced: what is written there, nobody would find again
 };
 
 class Store {

@@ -15,14 +15,14 @@ namespace {
 // Of a file. Reason: a P-256 certificate is a kilobyte, and some CAs may stand in one file.
 constexpr size_t kFileSizeMax = 65536;
 
-// Empty, or a sentence about what is called so.
-std::string read_file(const std::string& path, const std::string& name, std::string* out) {
+// An objection is about what is called so.
+Objection read_file(const std::string& path, const std::string& name, std::string* out) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > static_cast<off_t>(kFileSizeMax)) {
     return name + " is above 64 KiB: no PEM file of a certificate or its key";
   }
-  const std::string problem = read_text_file(path, kFileSizeMax, out);
-  return problem.empty() ? "" : name + " " + problem + "; check its path, and that the service's user may read it";
+  const Objection problem = read_text_file(path, kFileSizeMax, out);
+  return problem ? name + " " + problem.sentence + "; check its path, and that the service's user may read it" : "";
 }
 
 // What a sentence begins with: a server's files are known by their keys too, which may name one file.
@@ -43,29 +43,29 @@ std::span<const char> with_end(const std::string& text) { return {text.c_str(), 
 
 }  // namespace
 
-std::string CredentialBundle::read(const CredentialPaths& paths, CertificateRole role) {
-  std::string problem = read_file(paths.authority, text_of(CredentialFile::kAuthority, paths, role), &*authority_);
-  if (problem.empty()) {
+Objection CredentialBundle::read(const CredentialPaths& paths, CertificateRole role) {
+  Objection problem = read_file(paths.authority, text_of(CredentialFile::kAuthority, paths, role), &*authority_);
+  if (!problem) {
     problem = read_file(paths.certificate, text_of(CredentialFile::kCertificate, paths, role), &*certificate_);
   }
-  return problem.empty() ? read_file(paths.key, text_of(CredentialFile::kKey, paths, role), &*key_) : problem;
+  return problem ? problem : read_file(paths.key, text_of(CredentialFile::kKey, paths, role), &*key_);
 }
 
 CredentialProblem CredentialBundle::parse_into(Credentials* out, CertificateRole role) const {
   return out->parse({with_end(*authority_), with_end(*certificate_), with_end(*key_)}, role);
 }
 
-std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
-                             Credentials* out) {
+Objection load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
+                           Credentials* out) {
   if (psa_crypto_init() != PSA_SUCCESS) {  // a key is checked with random numbers
     return "TLS cannot start: no random bytes from the operating system; check /dev/urandom";
   }
-  std::string problem = bundle->read(paths, role);
-  if (problem.empty() && role == CertificateRole::kServer && is_read_by_others(paths.key)) {
+  Objection problem = bundle->read(paths, role);
+  if (!problem && role == CertificateRole::kServer && is_read_by_others(paths.key)) {
     problem = text_of(CredentialFile::kKey, paths, role) +
               " can be read by others, and is the server's private key; chmod 600 " + paths.key;
   }
-  if (!problem.empty()) {
+  if (problem) {
     return problem;
   }
   const CredentialProblem found = bundle->parse_into(out, role);
@@ -75,11 +75,11 @@ std::string load_credentials(const CredentialPaths& paths, CertificateRole role,
   return text_of(found.file, paths, role) + " " + found.text;
 }
 
-std::string CredentialBoard::load(const CredentialPaths& paths) {
+Objection CredentialBoard::load(const CredentialPaths& paths) {
   const auto bundle = std::make_shared<CredentialBundle>();
   Credentials parsed;
-  std::string problem = load_credentials(paths, CertificateRole::kServer, bundle.get(), &parsed);
-  if (problem.empty()) {
+  Objection problem = load_credentials(paths, CertificateRole::kServer, bundle.get(), &parsed);
+  if (!problem) {
     const std::lock_guard<std::mutex> lock(mutex_);
     bundle_ = bundle;
   }

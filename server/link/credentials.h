@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/link/certificate.h"
+#include "server/base/objection.h"
 #include "server/base/secret.h"
 
 namespace gradstream {
@@ -26,8 +27,8 @@ struct CredentialPaths {
 // The files' contents, wiped at the end.
 class CredentialBundle {
  public:
-  // Empty, or a sentence that names the file, the cause and the remedy.
-  std::string read(const CredentialPaths& paths, CertificateRole role);
+  // An objection names the file, the cause and the remedy.
+  Objection read(const CredentialPaths& paths, CertificateRole role);
   CredentialProblem parse_into(Credentials* out, CertificateRole role) const;
 
  private:
@@ -36,16 +37,16 @@ class CredentialBundle {
   SecretText key_;
 };
 
-// Empty, or a sentence that names the file, of a server also its key in the configuration, the cause and the remedy.
+// An objection names the file, of a server also its key in the configuration, the cause and the remedy.
 // *bundle is what was read. A server's key that others may read is refused; a device's key in the doctor's hands is its
 // user's affair.
-std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
-                             Credentials* out);
+Objection load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
+                           Credentials* out);
 
 class CredentialBoard {
  public:
-  // Reads, checks, and publishes what is good: handshakes from now on. A sentence as above; then nothing has changed.
-  std::string load(const CredentialPaths& paths);
+  // Reads, checks, and publishes what is good: handshakes from now on. Objections as above; then nothing has changed.
+  Objection load(const CredentialPaths& paths);
   // From any thread. Null: nothing was loaded, and the server takes no certificates.
   std::shared_ptr<const CredentialBundle> read() const;
 

@@ -45,9 +45,9 @@ Status Listener::start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke
   return Status::kOk;
 }
 
-std::string Listener::open(const Tcp::endpoint& endpoint) {
-  std::string problem = open_acceptor(endpoint, "server.listen", &acceptor_);
-  if (problem.empty()) {
+Objection Listener::open(const Tcp::endpoint& endpoint) {
+  Objection problem = open_acceptor(endpoint, "server.listen", &acceptor_);
+  if (!problem) {
     // Linux hands the options of a listening socket on to those that it accepts: two system calls less for each.
     ErrorCode ignored;
     acceptor_.set_option(Tcp::no_delay(true), ignored);  // a handshake is small flights: Nagle costs 40 ms for each

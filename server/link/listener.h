@@ -38,6 +38,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/link/io_thread.h"
 #include "server/link/lobby.h"
 #include "server/link/session_pool.h"
@@ -82,8 +83,8 @@ class Listener : public SessionOwner {
 
   // Before open(), at most once: a thread for each of these, which calls it. Codes of TlsContext::start().
   Status start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board = nullptr);
-  // Empty, or a sentence that names the address, the cause and the remedy.
-  std::string open(const Tcp::endpoint& endpoint);
+  // An objection names the address, the cause and the remedy.
+  Objection open(const Tcp::endpoint& endpoint);
   uint16_t port() const;
 
   // To one session; nothing happens once it has ended. What is sent leaves with flush(); has_more: see OutFrame.

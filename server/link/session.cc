@@ -256,7 +256,7 @@ void Session::yield(const gs_RetryWindow& retry) {
     return;
   }
   const bool is_uploading = upload_begun_;
-  if (is_resting_) {
+  if (is_resting_ || is_uploading) {  // else it is owed an answer, after which it may be asked again
     drain(drain_message(retry));
   }
   if (is_open()) {

@@ -25,6 +25,7 @@
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/watch.h"
+#include "server/watch/words.h"
 
 namespace gradstream {
 
@@ -117,18 +118,19 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
   if (options.config.empty()) {
     return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
   }
-  std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
+  Objection errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
   for (const std::string& warning : out->warnings) {
     log_event(LogLevel::kWarn, "variable_ignored", Fields().add("cause", warning));
   }
   for (const std::string& ignored : out->ignored_files) {
     log_event(LogLevel::kWarn, "file_ignored", Fields().add("cause", ignored));
   }
-  if (errors.empty()) {
+  if (!errors) {
     return kExitOk;
   }
-  errors.pop_back();  // the last newline
-  return fail(is_temporary(find_path_fault(options.config.c_str(), false)) ? kExitTemporary : kExitConfig, errors);
+  errors.sentence.pop_back();  // the last newline
+  return fail(is_temporary(find_path_fault(options.config.c_str(), false)) ? kExitTemporary : kExitConfig,
+              errors.sentence);
 }
 
 int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
@@ -150,25 +152,24 @@ int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run
   if (code != kExitOk) {
     return code;
   }
-  std::optional<RunRow> found;
-  const StoreStatus status = id == 0 ? out->database.current_run(&found) : out->database.find_run(id, &found);
-  if (status != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> found = id == 0 ? out->database.current_run() : out->database.find_run(id);
+  if (!found.is_ok()) {
     return fail_database(out->database);
   }
-  if (!found && id != 0) {
+  if (!*found && id != 0) {
     return fail(kExitNotFound, "no run " + std::to_string(id) + "; `gradstream run list` shows all");
   }
-  if (!found) {
+  if (!*found) {
     return fail(kExitNotFound, "database " + out->config.server.database +
                                    " holds no run; `gradstream serve` or `gradstream run start` begins one");
   }
-  *run = *found;
+  *run = **found;
   return kExitOk;
 }
 
 int probe_server(const Config& config, DatabaseOwner* out) {
-  const std::string problem = DatabaseLock::probe(config.server.database, out);
-  return problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
+  const Objection problem = DatabaseLock::probe(config.server.database, out);
+  return problem ? fail(kExitDatabase, problem.sentence) : int{kExitOk};
 }
 
 uint64_t wall_clock_ms() {
@@ -225,8 +226,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
   }
-  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Opened opened;
   RunRow run;
@@ -235,20 +236,23 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   }
   SqliteDatabase& database = opened.database;
   RunParameters parameters;
-  std::string error = parse_run_source(run.source, &parameters);
-  std::vector<EnrolledDevice> devices;
-  if (!error.empty() || database.devices(&devices) != StoreStatus::kOk) {
-    return error.empty() ? fail_database(database) : fail(kExitDatabase, error + "use the release that wrote it");
+  if (const Objection objection = parse_run_source(run.source, &parameters)) {
+    return fail(kExitDatabase, objection.sentence + "use the release that wrote it");
   }
+  const Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  if (!devices.is_ok()) {
+    return fail_database(database);
+  }
+  std::string error;
   SqliteStore journal(database, run.id);
-  const auto coordinator = replay_journal(run, parameters, devices, journal, wanted, &error);
+  const auto coordinator = replay_journal(run, parameters, *devices, journal, wanted, &error);
   if (!coordinator) {
     return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
   }
   const Replica& model = coordinator->model();
   if (!model.has_model()) {
     const auto enrolled =
-        std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.is_active(); });
+        std::count_if(devices->begin(), devices->end(), [](const EnrolledDevice& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
                                    "served and " + std::to_string(parameters.trigger->device_count) +
                                    " devices are enrolled; " + std::to_string(enrolled) + " are");
@@ -270,9 +274,9 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     bytes.assign(text.begin(), text.end());
   }
   bool is_temporary = false;
-  const std::string problem = write_file_atomically(out, bytes, &is_temporary);
-  if (!problem.empty()) {
-    return fail(is_temporary ? kExitTemporary : kExitFile, problem);
+  const Objection problem = write_file_atomically(out, bytes, &is_temporary);
+  if (problem) {
+    return fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence);
   }
   const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
   OutputLine line;
@@ -338,10 +342,10 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
     return fail(kExitFile, "cannot read " + (lineage.is_open() ? model_path : path));
   }
   std::unique_ptr<Coordinator> coordinator;
-  const std::string problem = write_lineage(
+  const Objection problem = write_lineage(
       source, head, [&](std::string_view text) { return lineage.take(text); }, &coordinator);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  if (problem) {
+    return fail(kExitDatabase, problem.sentence);
   }
   const char* const cause = " differs from what the journal says; it was changed, or is of another database";
   if (!coordinator || !lineage.is_same()) {
@@ -355,10 +359,10 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
 int export_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
   FileWriter file(path);
   std::unique_ptr<Coordinator> coordinator;
-  std::string problem = write_lineage(
+  Objection problem = write_lineage(
       source, head, [&](std::string_view text) { return file.write(text); }, &coordinator);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  if (problem) {
+    return fail(kExitDatabase, problem.sentence);
   }
   bool is_temporary = false;
   if (coordinator) {  // the model first: a lineage names a file that is there
@@ -366,11 +370,11 @@ int export_lineage(const LineageSource& source, const LineageHead& head, const s
     problem = write_file_atomically(folder_and_slash(path) + head.model_file,
                                     model_file_bytes(coordinator->model(), is_csv), &is_temporary);
   }
-  if (problem.empty()) {
+  if (!problem) {
     problem = file.finish();
     is_temporary = file.is_failure_temporary();
   }
-  return problem.empty() ? int{kExitOk} : fail(is_temporary ? kExitTemporary : kExitFile, problem);
+  return problem ? fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence) : int{kExitOk};
 }
 
 }  // namespace
@@ -403,16 +407,18 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   }
   code = find_exported_version(opened.database, journal, &head);
   RunParameters parameters;
-  std::vector<EnrolledDevice> devices;
   if (code != kExitOk) {
     return code;
   }
-  const std::string error = parse_run_source(run.source, &parameters);
-  if (!error.empty() || opened.database.devices(&devices) != StoreStatus::kOk) {
-    return error.empty() ? fail_database(opened.database)
-                         : fail(kExitDatabase, error + "use the release that wrote it");
+  const Objection error = parse_run_source(run.source, &parameters);
+  if (error) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
-  const LineageSource source = {run, parameters, devices, journal};
+  const Expected<std::vector<EnrolledDevice>> devices = opened.database.devices();
+  if (!devices.is_ok()) {
+    return fail_database(opened.database);
+  }
+  const LineageSource source = {run, parameters, *devices, journal};
   code = check ? compare_lineage(source, head, what.out) : export_lineage(source, head, what.out);
   if (code == kExitOk) {
     OutputLine()
@@ -474,22 +480,10 @@ struct RoundView {
     }
   }
   const char* state() const {
-    switch (event) {
-      case RunEvent::kNone:
-      case RunEvent::kResumed:
-        return has_version ? "active" : "waiting";
-      case RunEvent::kPaused:
-        return "paused";
-      case RunEvent::kExtended:
-        return "extended";
-      case RunEvent::kStalled:
-        return "stalled";
-      case RunEvent::kFinished:
-        return "finished";
-      case RunEvent::kStopped:
-        return "stopped";
+    if (event == RunEvent::kNone || event == RunEvent::kResumed) {
+      return name_of(has_version ? gs_RunState_RUN_STATE_ACTIVE : gs_RunState_RUN_STATE_NONE);
     }
-    return "unknown";
+    return name_of(event, "unknown");
   }
 };
 
@@ -543,9 +537,9 @@ int status(const CommonOptions& options, uint32_t run_id) {
   }
   SqliteDatabase& database = opened.database;
   RunParameters parameters;
-  const std::string error = parse_run_source(run.source, &parameters);
-  if (!error.empty()) {
-    return fail(kExitDatabase, error + "use the release that wrote it");
+  const Objection error = parse_run_source(run.source, &parameters);
+  if (error) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
   RoundView round;
   uint64_t records = 0;
@@ -559,10 +553,11 @@ int status(const CommonOptions& options, uint32_t run_id) {
     }
     return true;
   });
-  std::vector<EnrolledDevice> devices;
-  if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> found = read == StoreStatus::kOk ? database.devices() : read;
+  if (!found.is_ok()) {
     return fail_database(database);
   }
+  const std::vector<EnrolledDevice>& devices = *found;
   DatabaseOwner owner;
   if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
     return code;

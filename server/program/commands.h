@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
 #include "server/store/database_lock.h"
@@ -55,9 +56,11 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
 // Whether the frozen parameters of the run are those of the configuration, read from `file`. kExitOk, or kExitFrozen.
 int check_frozen(const RunRow& run, const Config& config, const std::string& file);
 // Whether a new run can begin with config.run at the first model that config names. kExitOk, or an error already
-// printed. *projected: the parts of the model that are moved onto their manifolds.
+// printed. *projected: a sentence about the parts of the model that are moved onto their manifolds; "": none is.
 int check_run(const Config& config, std::string* projected);
 struct FirstModel {
+  std::string key;           // where it comes from: "server.first_model" or "run.network"
+  std::string path;          // the file that this key names
   std::vector<Real> values;  // empty: drawn from the seed
   std::string projected;     // the parts that were moved onto their manifolds
 };
@@ -65,11 +68,12 @@ enum class FirstModelUse : uint8_t {
   kNone,   // the run has left it: the file is only read
   kBegin,  // a run begins there: it is moved onto the run's manifold, or refused (server/run/first_model.h)
 };
-// Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
-// already printed.
+// Puts the digest of the network's file in the place of its path, and keeps in config->network_start where a run of it
+// begins (server/program/network_file.h). kExitOk, or an error already printed.
 int settle_network(Config* config);
-// What server.first_model names. Empty, or a sentence.
-std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
+// What server.first_model names; without that key, and of a run that begins, the numbers that the file of run.network
+// holds, where the run is of that network.
+Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
 // The code of a sentence about the files that the configuration names: kExitFile, or kExitTemporary.
 CommandExit exit_of_files(const ServerConfig& server);
 // Prints the effective configuration where check_to_serve() takes it, and then judges the run that is in the database;
@@ -186,14 +190,11 @@ class OutputLine {
 int fail(CommandExit code, const std::string& sentence);
 // Prints `gradstream: warning: ...`, in the same way.
 void warn(const std::string& sentence);
-// After a verb that ended with this code: writes what is left of its output. Where output is lost and the code is
-// kExitOk, prints why, and returns kExitFile or kExitTemporary; else the code.
-int finish_output(int code);
 // After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
-// Empty, or what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what: the
-// option or the argument that names it.
-std::string find_out_fault(const std::string& what, const std::string& path);
+// Objects with what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what:
+// the option or the argument that names it.
+Objection find_out_fault(const std::string& what, const std::string& path);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);

@@ -1,5 +1,6 @@
 // Whether the verb `serve` can begin with a configuration: one answer for `serve` itself, for `serve --check-config`,
 // and, of a new run, for `run start`.
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -20,28 +21,40 @@ namespace gradstream {
 
 namespace {
 
-// Empty, or a sentence about the file. What it holds is not judged.
-std::string read_first_model(const Config& config, std::vector<Real>* out) {
-  const std::string& path = config.server.first_model;
-  out->clear();
-  if (path.empty()) {
+// An objection is about the file. What it holds is not judged.
+Objection read_first_model(const Config& config, FirstModel* out) {
+  *out = {"server.first_model", config.server.first_model, {}, {}};
+  const Objection problem = read_model_file(out->path, config.run.model->shape, &out->values);
+  return problem ? "server.first_model " + out->path + ": " + problem.sentence : problem;
+}
+
+// The same of the network's file. A server may have gone over to a run of another network than its configuration names.
+Objection take_network_start(const Config& config, FirstModel* out) {
+  const NetworkStart* const start = config.network_start.get();
+  if (start == nullptr || start->digest != config.run.network_digest()) {
     return {};
   }
-  const std::string problem = read_model_file(path, config.run.model->shape, out);
-  return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
+  *out = {"run.network", start->path, start->values, {}};
+  return start->fault.empty() ? "" : "run.network " + start->path + ": " + start->fault;
 }
 
 }  // namespace
 
-std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out) {
-  out->projected.clear();
-  std::string problem = read_first_model(config, &out->values);
-  if (!problem.empty() || out->values.empty() || use == FirstModelUse::kNone) {
+Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out) {
+  const bool is_named = !config.server.first_model.empty();
+  *out = FirstModel();
+  Objection problem;
+  if (is_named) {
+    problem = read_first_model(config, out);
+  } else if (use == FirstModelUse::kBegin) {
+    problem = take_network_start(config, out);
+  }
+  if (problem || out->values.empty() || use == FirstModelUse::kNone) {
     return problem;
   }
   FirstModelVerdict verdict = settle_first_model(config.run, out->values);
   out->projected = std::move(verdict.projected);
-  return verdict.problem.empty() ? "" : "server.first_model " + config.server.first_model + ": " + verdict.problem;
+  return verdict.problem.empty() ? "" : out->key + " " + out->path + ": " + verdict.problem;
 }
 
 int check_run(const Config& config, std::string* projected) {
@@ -50,9 +63,11 @@ int check_run(const Config& config, std::string* projected) {
     return fail(kExitConfig, "[run] " + objection.sentence);
   }
   FirstModel model;
-  const std::string problem = load_first_model(config, FirstModelUse::kBegin, &model);
-  *projected = std::move(model.projected);
-  return problem.empty() ? int{kExitOk} : fail(exit_of_files(config.server), problem + "; no run was begun");
+  const Objection problem = load_first_model(config, FirstModelUse::kBegin, &model);
+  if (!model.projected.empty()) {
+    *projected = model.key + " " + model.path + " is moved onto its manifold: " + model.projected;
+  }
+  return problem ? fail(exit_of_files(config.server), problem.sentence + "; no run was begun") : int{kExitOk};
 }
 
 int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
@@ -62,18 +77,25 @@ int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
   out->source = run_source(config.run);
   out->digest = parameters_digest(config.run);
   out->created_ms = wall_clock_ms();
-  return database.create_run(out) == StoreStatus::kOk ? int{kExitOk} : fail_database(database);
+  const Expected<uint32_t> id = database.create_run(*out);
+  if (!id.is_ok()) {
+    return fail_database(database);
+  }
+  out->id = *id;
+  return kExitOk;
 }
 
 int settle_network(Config* config) {
   const std::string path = config->run.model->network;
   bool is_file_fault = false;
-  const std::string problem = config->has_run ? settle_network(&config->run, &is_file_fault) : "";
-  if (problem.empty()) {
+  NetworkStart start;
+  const Objection problem = config->has_run ? settle_network(&config->run, &is_file_fault, &start) : "";
+  if (!problem) {
+    config->network_start = start.path.empty() ? nullptr : std::make_shared<const NetworkStart>(std::move(start));
     return kExitOk;
   }
   const bool is_mended_later = is_file_fault && is_temporary(find_path_fault(path.c_str(), false));
-  return fail(is_mended_later ? kExitTemporary : is_file_fault ? kExitFile : kExitConfig, problem);
+  return fail(is_mended_later ? kExitTemporary : is_file_fault ? kExitFile : kExitConfig, problem.sentence);
 }
 
 CommandExit exit_of_files(const ServerConfig& server) {
@@ -90,23 +112,23 @@ namespace {
 
 int check_files(const Config& config, ServeUse use) {
   const bool is_check = use == ServeUse::kCheck;
-  std::string problem;
+  Objection problem;
   if (!config.server.export_dir.empty()) {
     problem = check_export_folder(config.server.export_dir, !is_check);
   }
-  if (problem.empty() && config.server.credentials.is_set()) {
+  if (!problem && config.server.credentials.is_set()) {
     problem = CredentialBoard().load(config.server.credentials);
   }
-  if (problem.empty() && !config.server.http_listen.empty() && !config.server.http_token_file.empty()) {
+  if (!problem && !config.server.http_listen.empty() && !config.server.http_token_file.empty()) {
     std::string token;
     problem = read_token(config.server.http_token_file, &token);
   }
-  if (problem.empty()) {
+  if (!problem) {
     // A server that starts again may serve a run that has long left it.
     FirstModel model;
     problem = load_first_model(config, is_check ? FirstModelUse::kBegin : FirstModelUse::kNone, &model);
   }
-  return problem.empty() ? int{kExitOk} : fail(exit_of_files(config.server), problem);
+  return problem ? fail(exit_of_files(config.server), problem.sentence) : int{kExitOk};
 }
 
 // Of another machine: no port of it can be listened on here. A port that is taken is another matter, which passes.
@@ -116,8 +138,8 @@ int check_address(const std::string& text, const std::string& key) {
     return kExitOk;
   }
   endpoint.port(0);
-  const std::string problem = check_listen_address(endpoint, key.c_str());
-  return problem.empty() ? int{kExitOk} : fail(kExitNetwork, key + " " + text + ": " + problem);
+  const Objection problem = check_listen_address(endpoint, key.c_str());
+  return problem ? fail(kExitNetwork, key + " " + text + ": " + problem.sentence) : int{kExitOk};
 }
 
 }  // namespace
@@ -132,9 +154,9 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
   if (const int code = check_files(config, use); code != kExitOk) {
     return code;
   }
-  if (const std::string problem = check_database_file(config.server.database, may_create); !problem.empty()) {
+  if (const Objection problem = check_database_file(config.server.database, may_create)) {
     return fail(is_temporary(find_path_fault(config.server.database.c_str(), false)) ? kExitTemporary : kExitDatabase,
-                problem);
+                problem.sentence);
   }
   const int code = check_address(config.server.listen, "server.listen");
   return code == kExitOk ? check_address(config.server.http_listen, "server.http_listen") : code;
@@ -162,10 +184,15 @@ int find_stored_run(const Config& config, std::optional<RunRow>* out) {
     return kExitOk;
   }
   SqliteDatabase database;
-  const int code = open_database(config, false, &database);
-  return code != kExitOk                                 ? code
-         : database.current_run(out) == StoreStatus::kOk ? int{kExitOk}
-                                                         : fail_database(database);
+  if (const int code = open_database(config, false, &database); code != kExitOk) {
+    return code;
+  }
+  const Expected<std::optional<RunRow>> current = database.current_run();
+  if (!current.is_ok()) {
+    return fail_database(database);
+  }
+  *out = *current;
+  return kExitOk;
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (!is_device_name(name)) {
     return fail(kExitUsage, "device name '" + name + "': expected " + kDeviceNameRule);
   }
-  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Config config;
   SqliteDatabase database;
@@ -102,18 +102,16 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (const CommandExit code = write_identity(out, name, key, &problem); code != kExitOk) {
     return fail(code, problem);
   }
-  std::optional<uint32_t> index;
   const DeviceState state = is_pending ? DeviceState::kPending : DeviceState::kActive;
-  const StoreStatus added = database.add_device(name, key, wall_clock_ms(), &index, state);
-  if (added != StoreStatus::kOk || !index) {
+  const Expected<std::optional<uint32_t>> index = database.add_device(name, key, wall_clock_ms(), state);
+  if (!index.is_ok() || !*index) {
     ::unlink(out.c_str());
-    return added != StoreStatus::kOk
-               ? fail_database(database)
-               : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
+    return !index.is_ok() ? fail_database(database)
+                          : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
   }
   OutputLine()
       .add("device", name)
-      .add("index", uint64_t{*index})
+      .add("index", uint64_t{**index})
       .add("identity_file", out)
       .add("database", absolute_path(config.server.database))
       .add("state", device_state_text(state))
@@ -125,41 +123,49 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 
 namespace {
 
-std::string read_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
+Objection read_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
   SecretText text;
-  const std::string problem = read_text_file(file, kImportSizeMax, &*text);
-  return problem.empty() ? parse_device_table(*text, file, out, drawn)
-                         : file + " " + problem + "; name a CSV file with lines NAME or NAME,KEY";
+  const Objection problem = read_text_file(file, kImportSizeMax, &*text);
+  return problem ? file + " " + problem.sentence + "; name a CSV file with lines NAME or NAME,KEY"
+                 : parse_device_table(*text, file, out, drawn);
 }
 
-// Devices and claims of the database with their keys.
-StoreStatus read_keys(SqliteDatabase& database, std::vector<EnrolledDevice>* devices, std::vector<ClaimRow>* claims) {
-  StoreStatus status = database.devices(devices);
-  if (status == StoreStatus::kOk) {
-    status = database.claims(claims);
+// Devices of the database with their keys.
+Expected<std::vector<EnrolledDevice>> read_devices(SqliteDatabase& database) {
+  Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  GS_TRY_STORE(devices);
+  for (EnrolledDevice& device : *devices) {
+    const Expected<std::optional<EnrolledDevice>> row = database.find_device(device.name);
+    GS_TRY_STORE(row);
+    device = row->value_or(device);
   }
-  for (size_t i = 0; i < devices->size() && status == StoreStatus::kOk; ++i) {
-    std::optional<EnrolledDevice> row;
-    status = database.find_device((*devices)[i].name, &row);
-    (*devices)[i] = row.value_or((*devices)[i]);
+  return devices;
+}
+
+// Claims of the database with their keys.
+Expected<std::vector<ClaimRow>> read_claims(SqliteDatabase& database) {
+  Expected<std::vector<ClaimRow>> claims = database.claims();
+  GS_TRY_STORE(claims);
+  for (ClaimRow& claim : *claims) {
+    const Expected<std::optional<ClaimRow>> row = database.find_claim(claim.name);
+    GS_TRY_STORE(row);
+    claim = row->value_or(claim);
   }
-  for (size_t i = 0; i < claims->size() && status == StoreStatus::kOk; ++i) {
-    std::optional<ClaimRow> row;
-    status = database.find_claim((*claims)[i].name, &row);
-    (*claims)[i] = row.value_or((*claims)[i]);
-  }
-  return status;
+  return claims;
 }
 
 // kExitOk where no key of the rows is another's in the database.
 int check_keys(const std::vector<EnrolledDevice>& imported, SqliteDatabase& database) {
-  std::vector<EnrolledDevice> devices;
-  std::vector<ClaimRow> claims;
-  if (read_keys(database, &devices, &claims) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> devices = read_devices(database);
+  if (!devices.is_ok()) {
     return fail_database(database);
   }
-  const std::string problem = find_taken_key(imported, devices, claims);
-  return problem.empty() ? int{kExitOk} : fail(kExitNotFound, problem + "; nothing was enrolled");
+  const Expected<std::vector<ClaimRow>> claims = read_claims(database);
+  if (!claims.is_ok()) {
+    return fail_database(database);
+  }
+  const Objection problem = find_taken_key(imported, *devices, *claims);
+  return problem ? fail(kExitNotFound, problem.sentence + "; nothing was enrolled") : int{kExitOk};
 }
 
 }  // namespace
@@ -171,9 +177,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   std::vector<EnrolledDevice> imported;
   std::set<std::string> drawn;
-  std::string problem = read_import(file, &imported, &drawn);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  Objection problem = read_import(file, &imported, &drawn);
+  if (problem) {
+    return fail(kExitFile, problem.sentence);
   }
   if (drawn.size() < imported.size() && is_read_by_others(file)) {
     return fail(kExitFile, file + " holds keys and can be read by others; chmod 600 " + file);
@@ -198,33 +204,31 @@ int device_import(const CommonOptions& options, const std::string& file, const s
                     remedy_text(cause, "check the folder above it"));
   }
   std::vector<std::string> written;
-  std::string taken;
   CommandExit code = kExitOk;
   for (EnrolledDevice& row : imported) {
     row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
-    if (problem.empty() && drawn.contains(row.name)) {
+    if (!problem && drawn.contains(row.name)) {
       const std::string path = out_folder + "/" + row.name + ".identity";
       problem = row.name.find('/') != std::string::npos ? "a name with / has no file: " + row.name
                 : !draw_key(&row.key)                   ? "no random bytes"
                                                         : "";
-      code = problem.empty() ? write_identity(path, row.name, row.key, &problem) : kExitFile;
+      code = problem ? kExitFile : write_identity(path, row.name, row.key, &problem.sentence);
       if (code == kExitOk) {
         written.push_back(path);
       }
     }
   }
-  const StoreStatus added =
-      problem.empty() ? database.add_devices(imported, wall_clock_ms(), &taken) : StoreStatus::kFailed;
-  if (added != StoreStatus::kOk || !taken.empty()) {
+  const Expected<std::string> taken = problem ? StoreStatus::kFailed : database.add_devices(imported, wall_clock_ms());
+  if (!taken.is_ok() || !taken->empty()) {
     for (const std::string& path : written) {
       ::unlink(path.c_str());
     }
     if (is_new_folder) {
       ::rmdir(out_folder.c_str());
     }
-    return !problem.empty() ? fail(code, problem + "; nothing was enrolled")
-           : taken.empty()  ? fail_database(database)
-                            : fail(kExitNotFound, "device " + taken + " is enrolled already; nothing was enrolled");
+    return problem          ? fail(code, problem.sentence + "; nothing was enrolled")
+           : !taken.is_ok() ? fail_database(database)
+                            : fail(kExitNotFound, "device " + *taken + " is enrolled already; nothing was enrolled");
   }
   OutputLine()
       .add("devices", uint64_t{imported.size()})
@@ -238,18 +242,19 @@ int device_import(const CommonOptions& options, const std::string& file, const s
 // ---- One device ----------------------------------------------------------------------------------------------------
 
 int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s) {
-  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Config config;
   SqliteDatabase database;
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::optional<EnrolledDevice> row;
-  if (database.find_device(name, &row) != StoreStatus::kOk) {
+  const Expected<std::optional<EnrolledDevice>> found = database.find_device(name);
+  if (!found.is_ok()) {
     return fail_database(database);
   }
+  const std::optional<EnrolledDevice>& row = *found;
   if (!row || row->state == DeviceState::kRevoked) {
     return fail(kExitNotFound, (row ? "device " + name + " is revoked" : "no device " + name) +
                                    "; `gradstream device list` shows all");
@@ -271,12 +276,11 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return fail(code, problem);
   }
   const uint64_t until_ms = now_ms + uint64_t{window_s} * 1000;
-  std::optional<uint32_t> generation;
-  const StoreStatus rotated = database.rotate_key(name, key, until_ms, &generation);
-  if (rotated != StoreStatus::kOk || generation != row->generation + 1) {
+  const Expected<std::optional<uint32_t>> generation = database.rotate_key(name, key, until_ms);
+  if (!generation.is_ok() || *generation != row->generation + 1) {
     ::unlink(out.c_str());  // of two rotations at once the other's file is the one that counts, or the next one's
-    return rotated != StoreStatus::kOk ? fail_database(database)
-                                       : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
+    return !generation.is_ok() ? fail_database(database)
+                               : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
   }
   OutputLine()
       .add("device", name)
@@ -293,16 +297,16 @@ int device_list(const CommonOptions& options) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::vector<EnrolledDevice> devices;
-  if (database.devices(&devices) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  if (!devices.is_ok()) {
     return fail_database(database);
   }
-  uint64_t now_ms = 0;
-  if (database.latest_time(&now_ms) != StoreStatus::kOk) {
+  const Expected<uint64_t> latest_ms = database.latest_time();
+  if (!latest_ms.is_ok()) {
     return fail_database(database);
   }
-  now_ms = std::max(now_ms, wall_clock_ms());
-  for (const EnrolledDevice& device : devices) {
+  const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
+  for (const EnrolledDevice& device : *devices) {
     OutputLine line;
     line.add("device", device.name)
         .add("index", uint64_t{device.index})
@@ -323,14 +327,14 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::optional<DeviceState> before;
-  if (database.set_device_state(name, state, &before) != StoreStatus::kOk) {
+  const Expected<std::optional<DeviceState>> before = database.set_device_state(name, state);
+  if (!before.is_ok()) {
     return fail_database(database);
   }
-  if (!before) {
+  if (!*before) {
     return fail(kExitNotFound, "no device " + name + "; `gradstream device list` shows all");
   }
-  if (*before == DeviceState::kRevoked && state != DeviceState::kRevoked) {
+  if (**before == DeviceState::kRevoked && state != DeviceState::kRevoked) {
     return fail(kExitNotFound, "device " + name + " is revoked, for good; enrol it under a new name");
   }
   OutputLine().add("device", name).add("state", device_state_text(state)).print(options);
@@ -343,8 +347,8 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (!is_claimable_name(claim.name)) {
     return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kDeviceNameRule + ", and no /");
   }
-  if (const std::string fault = find_out_fault("--out", claim.out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", claim.out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   if (claim.window_s == 0) {
     return fail(kExitUsage, "--window-s 0: expected 1 to 4294967295 s; a claim that has ended lets nobody in");
@@ -370,11 +374,11 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (const CommandExit code = write_identity(claim.out, kClaimMark + claim.name, row.key, &problem); code != kExitOk) {
     return fail(code, problem);
   }
-  const StoreStatus added = database.add_claim(&row);
-  if (added != StoreStatus::kOk || row.id == 0) {
+  const Expected<std::optional<uint32_t>> id = database.add_claim(row);
+  if (!id.is_ok() || !*id) {
     ::unlink(claim.out.c_str());
-    return added != StoreStatus::kOk ? fail_database(database)
-                                     : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
+    return !id.is_ok() ? fail_database(database)
+                       : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
   }
   OutputLine()
       .add("claim", row.name)
@@ -392,16 +396,16 @@ int claim_list(const CommonOptions& options) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::vector<ClaimRow> rows;
-  if (database.claims(&rows) != StoreStatus::kOk) {
+  const Expected<std::vector<ClaimRow>> rows = database.claims();
+  if (!rows.is_ok()) {
     return fail_database(database);
   }
-  uint64_t now_ms = 0;
-  if (database.latest_time(&now_ms) != StoreStatus::kOk) {
+  const Expected<uint64_t> latest_ms = database.latest_time();
+  if (!latest_ms.is_ok()) {
     return fail_database(database);
   }
-  now_ms = std::max(now_ms, wall_clock_ms());
-  for (const ClaimRow& row : rows) {
+  const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
+  for (const ClaimRow& row : *rows) {
     const char* const state = row.is_ended || row.expires_ms <= now_ms ? "ended"
                               : row.count_used >= row.count_max        ? "used up"
                                                                        : "open";
@@ -423,11 +427,11 @@ int claim_end(const CommonOptions& options, const std::string& name) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  bool found = false;
-  if (database.end_claim(name, wall_clock_ms(), &found) != StoreStatus::kOk) {
+  const Expected<bool> found = database.end_claim(name, wall_clock_ms());
+  if (!found.is_ok()) {
     return fail_database(database);
   }
-  if (!found) {
+  if (!*found) {
     return fail(kExitNotFound, "no claim " + name + "; `gradstream claim list` shows all");
   }
   OutputLine().add("claim", name).add("state", "ended").print(options);
@@ -451,8 +455,8 @@ int copy(const std::string& from, const std::string& to) {
 }  // namespace
 
 int backup(const CommonOptions& options, const std::string& out) {
-  if (const std::string fault = find_out_fault("backup", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("backup", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Config config;
   SqliteDatabase database;
@@ -501,15 +505,15 @@ int move_aside(const std::string& path, const std::string& to) {
   return kExitOk;
 }
 
-// A whole database of ours, at `path`, copied from `from`; empty, or why not.
-std::string check_copy(const std::string& path, const std::string& from) {
+// A whole database of ours, at `path`, copied from `from`. An objection says why not.
+Objection check_copy(const std::string& path, const std::string& from) {
   SqliteDatabase database;
   SqliteOptions options;
   options.path = path;
   options.copy_of = from;
   options.may_create = false;
   options.check_integrity = true;
-  return database.open(options) == StoreStatus::kOk ? std::string() : database.error();
+  return database.open(options) == StoreStatus::kOk ? Objection() : database.error();
 }
 
 }  // namespace
@@ -524,9 +528,9 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
   }
   const std::string& path = config.server.database;
   DatabaseLock lock;  // until the end: no server may start meanwhile
-  const std::string served = lock.take(path);
-  if (!served.empty()) {
-    return fail(kExitDatabase, served);
+  const Objection served = lock.take(path);
+  if (served) {
+    return fail(kExitDatabase, served.sentence);
   }
   const bool is_there = ::access(path.c_str(), F_OK) == 0;
   if (is_there && !replace) {
@@ -537,10 +541,10 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
   if (const int code = copy(from, fresh); code != kExitOk) {
     return code;
   }
-  const std::string damaged = check_copy(fresh, from);
-  if (!damaged.empty()) {
+  const Objection damaged = check_copy(fresh, from);
+  if (damaged) {
     ::unlink(fresh.c_str());
-    return fail(kExitDatabase, damaged);
+    return fail(kExitDatabase, damaged.sentence);
   }
   const std::string aside = path + ".before-" + std::to_string(wall_clock_ms());
   int code = is_there ? move_aside(path, aside) : int{kExitOk};

@@ -1,20 +1,20 @@
 // How a verb ends: its exit code, and the sentence of what is wrong.
-#include <cerrno>
 #include <string>
 #include <string_view>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/file_cause.h"
 #include "host/log_file.h"
-#include "host/standard_files.h"
+#include "host/output_end.h"
 #include "server/program/commands.h"
 #include "server/program/toml_document.h"
 
 namespace gradstream {
 
 namespace {
+
+static_assert(kExitFile == kExitOutputLost && kExitTemporary == kExitOutputTemporary);
 
 void print_sentence(const char* kind, const std::string& sentence) {
   std::string text = std::string("gradstream: ") + kind + ": ";
@@ -34,18 +34,6 @@ int fail(CommandExit code, const std::string& sentence) {
 }
 
 void warn(const std::string& sentence) { print_sentence("warning", sentence); }
-
-int finish_output(int code) {
-  const int cause = flush_output();
-  if (cause == 0 || code != kExitOk) {
-    return code;
-  }
-  const std::string text = cause == EBADF ? "it is closed" : cause_text(cause);
-  return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
-              "standard output cannot be written: " + text + "; " +
-                  remedy_text(cause, "give it a file, or a program that reads to the end") +
-                  "; the command has done its work, and its output is incomplete");
-}
 
 const char* exit_code_text(int code) {
   switch (code) {
@@ -76,7 +64,7 @@ const char* exit_code_text(int code) {
   }
 }
 
-std::string find_out_fault(const std::string& what, const std::string& path) {
+Objection find_out_fault(const std::string& what, const std::string& path) {
   struct stat info = {};
   if (path.empty()) {
     return what + " '': expected the path of the file to write";

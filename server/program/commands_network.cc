@@ -1,4 +1,5 @@
 // The verb `network show`: what a network's file holds, what it takes on a device, and what a run's configuration says.
+#include <algorithm>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -80,6 +81,15 @@ void print_layer(const CommonOptions& options, const Network& network, uint32_t 
   line.add("multiplications", layer_multiplication_count(layer)).print(options);
 }
 
+// The image for networks of that board has no room for the manifold fixed_rank (boards/stm32f405/CMakeLists.txt).
+constexpr const char* kNoFactorsOnBoard =
+    "an STM32F405 trains no factored layers: for it write them as dense ones (trained 1), or take another board";
+
+bool trains_factors(const Network& network) {
+  return std::any_of(network.layers, network.layers + network.layer_count,
+                     [](const Layer& layer) { return layer.trained == TrainedForm::kFactored; });
+}
+
 void print_memory(const CommonOptions& options, const Network& network, uint32_t batch_size, uint32_t sample_count) {
   const NetworkMemory memory = network_memory(network, batch_size, sample_count);
   OutputLine line;
@@ -91,7 +101,11 @@ void print_memory(const CommonOptions& options, const Network& network, uint32_t
   if (memory.arena != 0) {
     line.add("arena", memory.arena)
         .add("board_arena", memory.board_arena)
-        .add("board_arena_local", memory.board_arena_local);
+        .add("board_arena_local", memory.board_arena_local)
+        .add("board_arena_least", memory.board_arena_least);
+    if (trains_factors(network)) {
+      line.add_quoted("board_note", kNoFactorsOnBoard);
+    }
   } else if (memory.search_size != 0) {
     line.add_quoted("note", "the search for the arena takes " + std::to_string(memory.search_size) +
                                 " bytes of memory, at most " + std::to_string(kArenaSearchMax) +
@@ -104,8 +118,8 @@ void print_memory(const CommonOptions& options, const Network& network, uint32_t
 
 // The keys of [run], or a note that there are none for this point; with the text format as lines to copy.
 void print_keys(const CommonOptions& options, const std::string& path, const Network& network) {
-  if (const std::string fault = network_point_fault(network); !fault.empty()) {
-    OutputLine().add_quoted("note", fault).print(options);
+  if (const Objection fault = network_point_fault(network)) {
+    OutputLine().add_quoted("note", fault.sentence).print(options);
     return;
   }
   const std::string parts = network_parts_text(network);
@@ -127,8 +141,8 @@ void print_keys(const CommonOptions& options, const std::string& path, const Net
 
 int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size, uint32_t sample_count) {
   NetworkFile file;
-  if (const std::string problem = read_network_file(path, &file); !problem.empty()) {
-    return fail(is_temporary(find_path_fault(path.c_str(), false)) ? kExitTemporary : kExitFile, problem);
+  if (const Objection problem = read_network_file(path, &file)) {
+    return fail(is_temporary(find_path_fault(path.c_str(), false)) ? kExitTemporary : kExitFile, problem.sentence);
   }
   const Network& network = file.network;
   const uint64_t trained = network_size(network);

@@ -43,9 +43,11 @@ StoredRunState outcome_of(StoredRunState state) {
 // Waits until the active run is one that nothing ends, or none is left; *out: as it stands then.
 int wait_for_requests(SqliteDatabase& database, const Config& config, std::optional<RunRow>* out) {
   for (uint32_t waited_ms = 0; waited_ms <= kNoteWaitMaxMs; waited_ms += kNoteLookMs) {
-    if (database.current_run(out) != StoreStatus::kOk) {
+    const Expected<std::optional<RunRow>> current = database.current_run();
+    if (!current.is_ok()) {
       return fail_database(database);
     }
+    *out = *current;
     const StoredRunState outcome = *out ? outcome_of((*out)->state) : StoredRunState::kActive;
     if (!*out || outcome == (*out)->state) {
       return kExitOk;
@@ -56,7 +58,7 @@ int wait_for_requests(SqliteDatabase& database, const Config& config, std::optio
     }
     if (owner.may_serve((*out)->id)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(kNoteLookMs));
-    } else if (database.exchange_run_state((*out)->id, (*out)->state, outcome, nullptr) != StoreStatus::kOk) {
+    } else if (!database.exchange_run_state((*out)->id, (*out)->state, outcome).is_ok()) {
       return fail_database(database);  // its server has ended before it took note; the next one finds it so
     }
   }
@@ -91,15 +93,15 @@ constexpr uint32_t kRecordsSeenMax = 20'000;
 // By problem, the active devices whose updates earlier runs have taken, newest runs first.
 int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uint32_t new_run,
                  std::map<std::string, std::set<uint32_t>>* out) {
-  std::vector<RunRow> runs;
-  if (database.runs(&runs) != StoreStatus::kOk) {
+  Expected<std::vector<RunRow>> runs = database.runs();
+  if (!runs.is_ok()) {
     return fail_database(database);
   }
-  std::sort(runs.begin(), runs.end(), [](const RunRow& a, const RunRow& b) { return a.id > b.id; });
+  std::reverse(runs->begin(), runs->end());
   size_t seen = 0;
-  for (const RunRow& run : runs) {
+  for (const RunRow& run : *runs) {
     RunParameters parameters;
-    if (run.id == new_run || !parse_run_source(run.source, &parameters).empty()) {
+    if (run.id == new_run || parse_run_source(run.source, &parameters)) {
       continue;
     }
     std::set<uint32_t>& devices = (*out)[parameters.model->problem];
@@ -122,12 +124,12 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
 
 // How many devices are known to do the problem of the new run, and a note where none is.
 int print_experience(SqliteDatabase& database, const Config& config, uint32_t run, const CommonOptions& options) {
-  std::vector<EnrolledDevice> devices;
-  if (database.devices(&devices) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  if (!devices.is_ok()) {
     return fail_database(database);
   }
   std::set<uint32_t> active;
-  for (const EnrolledDevice& device : devices) {
+  for (const EnrolledDevice& device : *devices) {
     if (device.is_active()) {
       active.insert(device.index);
     }
@@ -178,9 +180,11 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
     return code;
   }
   const StoredRunState state = owner.may_serve(run.id) ? request.requested : request.without_server;
-  if (opened.database.exchange_run_state(run.id, run.state, state, changed) != StoreStatus::kOk) {
+  const Expected<bool> exchanged = opened.database.exchange_run_state(run.id, run.state, state);
+  if (!exchanged.is_ok()) {
     return fail_database(opened.database);
   }
+  *changed = *exchanged;
   if (*changed) {
     OutputLine().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
   }
@@ -222,7 +226,7 @@ int run_start(const CommonOptions& options) {
     code = check_run(config, &projected);
   }
   if (!projected.empty()) {
-    warn("server.first_model " + config.server.first_model + " is moved onto its manifold: " + projected);
+    warn(projected);
   }
   if (code == kExitOk) {
     code = open_database(config, true, &database);
@@ -233,11 +237,12 @@ int run_start(const CommonOptions& options) {
   if (code != kExitOk) {
     return code;
   }
-  RunRow run;
-  code = create_run(database, config, &run);
+  // Before the run is begun: from there on nothing may fail that keeps its number back.
   DatabaseOwner owner;
+  code = probe_server(config, &owner);
+  RunRow run;
   if (code == kExitOk) {
-    code = probe_server(config, &owner);
+    code = create_run(database, config, &run);
   }
   if (code == kExitOk) {
     OutputLine line;
@@ -277,11 +282,11 @@ int run_list(const CommonOptions& options) {
     return code;
   }
   SqliteDatabase& database = opened.database;
-  std::vector<RunRow> runs;
-  if (database.runs(&runs) != StoreStatus::kOk) {
+  const Expected<std::vector<RunRow>> runs = database.runs();
+  if (!runs.is_ok()) {
     return fail_database(database);
   }
-  for (const RunRow& run : runs) {
+  for (const RunRow& run : *runs) {
     OutputLine()
         .add("run", uint64_t{run.id})
         .add("name", run.name)

@@ -29,9 +29,9 @@ struct Range {
 };
 
 // ---- Values --------------------------------------------------------------------------------------------------------
-// Each read_value() returns empty or what was expected instead.
+// Each read_value() objects with what was expected instead.
 
-std::string read_value(const TomlNode& node, std::string* out, Range) {
+Objection read_value(const TomlNode& node, std::string* out, Range) {
   if (node.kind != TomlKind::kText || node.text.find('\0') != std::string::npos) {  // a path would end there
     return "a text in quotes, without a byte 0";
   }
@@ -39,7 +39,7 @@ std::string read_value(const TomlNode& node, std::string* out, Range) {
   return {};
 }
 
-std::string read_value(const TomlNode& node, bool* out, Range) {
+Objection read_value(const TomlNode& node, bool* out, Range) {
   if (node.kind != TomlKind::kFlag) {
     return "true or false";
   }
@@ -47,7 +47,7 @@ std::string read_value(const TomlNode& node, bool* out, Range) {
   return {};
 }
 
-std::string read_value(const TomlNode& node, uint32_t* out, Range range) {
+Objection read_value(const TomlNode& node, uint32_t* out, Range range) {
   if (node.kind != TomlKind::kWhole || node.whole < int64_t{range.least} || node.whole > int64_t{range.most}) {
     return "a whole number from " + std::to_string(range.least) + " to " + std::to_string(range.most);
   }
@@ -55,7 +55,7 @@ std::string read_value(const TomlNode& node, uint32_t* out, Range range) {
   return {};
 }
 
-std::string read_value(const TomlNode& node, float* out, Range) {
+Objection read_value(const TomlNode& node, float* out, Range) {
   const double value = node.kind == TomlKind::kWhole ? static_cast<double>(node.whole) : node.number;
   const bool is_number = node.kind == TomlKind::kWhole || node.kind == TomlKind::kNumber;
   if (!is_number || !(std::abs(value) <= double{std::numeric_limits<float>::max()})) {
@@ -66,7 +66,7 @@ std::string read_value(const TomlNode& node, float* out, Range) {
 }
 
 template <typename Enum>
-requires std::is_enum_v<Enum> std::string read_value(const TomlNode& node, Enum* out, Range) {
+requires std::is_enum_v<Enum> Objection read_value(const TomlNode& node, Enum* out, Range) {
   std::string words;
   for (const auto& [name, known] : names_of<Enum>()) {
     if (node.kind == TomlKind::kText && node.text == name) {
@@ -194,9 +194,8 @@ class Reader {
     if (node == nullptr) {
       return;
     }
-    const std::string expected = read_value(*node, &out, range);
-    if (!expected.empty()) {
-      error(node, section + "." + key + ": expected " + expected);
+    if (const Objection objection = read_value(*node, &out, range)) {
+      error(node, section + "." + key + ": expected " + objection.sentence);
     }
     note_origin(*node, section + "." + key);
   }
@@ -287,9 +286,8 @@ void read_list(const TomlNode& list, const char* key, Reader& reader, std::strin
   out->clear();
   for (const TomlNode& node : list.items) {
     std::string text;
-    const std::string expected = read_value(node, &text, {});
-    if (!expected.empty()) {
-      reader.error(&node, std::string("run.") + key + ": expected a list, each " + expected);
+    if (const Objection objection = read_value(node, &text, {})) {
+      reader.error(&node, std::string("run.") + key + ": expected a list, each " + objection.sentence);
       return;
     }
     *out += (out->empty() ? "" : ", ") + text;
@@ -341,29 +339,29 @@ struct Source {
   bool has_lines = false;
 };
 
-std::string read_tree(const TomlNode& root, const Source& source, Config* out, ConfigOrigins* origins) {
+Objection read_tree(const TomlNode& root, const Source& source, Config* out, ConfigOrigins* origins) {
   Reader reader(source.where, source.origin, source.has_lines, origins);
   read_document(root, reader, out);
   return reader.errors();
 }
 
-std::string read_text(const std::string& text, const Source& source, Config* out, ConfigOrigins* origins) {
+Objection read_text(const std::string& text, const Source& source, Config* out, ConfigOrigins* origins) {
   TomlNode root;
   uint32_t line = 0;
-  const std::string error = parse_toml(text, &root, &line);
-  if (!error.empty()) {
-    return source.where + (source.has_lines ? ":" + std::to_string(line) : "") + ": " + error + "\n";
+  const Objection error = parse_toml(text, &root, &line);
+  if (error) {
+    return source.where + (source.has_lines ? ":" + std::to_string(line) : "") + ": " + error.sentence + "\n";
   }
   return read_tree(root, source, out, origins);
 }
 
 // A value from outside the files: TOML, or else the text itself. The tree around it is made here, so that the text is a
 // value and nothing else, whatever stands in it.
-std::string read_value_text(const std::string& key, const std::string& value, const Source& source, Config* out,
-                            ConfigOrigins* origins) {
+Objection read_value_text(const std::string& key, const std::string& value, const Source& source, Config* out,
+                          ConfigOrigins* origins) {
   TomlNode node;
   uint32_t ignored_line = 0;
-  const bool is_toml = parse_toml("x = " + value, &node, &ignored_line).empty() && node.entries.size() == 1;
+  const bool is_toml = !parse_toml("x = " + value, &node, &ignored_line) && node.entries.size() == 1;
   if (is_toml) {
     TomlNode inner = std::move(node.entries.front().value);
     node = std::move(inner);
@@ -391,7 +389,7 @@ std::string trimmed(const std::string& text) {
 }
 
 // One `--set section.key=value`.
-std::string read_override(const std::string& text, Config* out, ConfigOrigins* origins) {
+Objection read_override(const std::string& text, Config* out, ConfigOrigins* origins) {
   const std::string where = "--set " + printable(text);
   const size_t equals = text.find('=');
   const std::string key = trimmed(text.substr(0, equals));
@@ -416,7 +414,7 @@ std::string variable_of(const std::string& key) {
 }
 
 // One variable "NAME=value"; *used: it is a key's, and its name.
-std::string read_variable(const std::string& text, Config* out, ConfigOrigins* origins, std::string* used) {
+Objection read_variable(const std::string& text, Config* out, ConfigOrigins* origins, std::string* used) {
   used->clear();
   const size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
@@ -446,21 +444,22 @@ std::string read_variable(const std::string& text, Config* out, ConfigOrigins* o
   return {};
 }
 
-// Empty, or lines. remedy: for a file that cannot be read.
-std::string read_one(const std::string& path, const char* remedy, Config* out, ConfigOrigins* origins) {
+// An objection has lines. remedy: for a file that cannot be read.
+Objection read_one(const std::string& path, const char* remedy, Config* out, ConfigOrigins* origins) {
   std::string text;
-  const std::string problem = read_config_file(path, &text);
-  if (!problem.empty()) {
-    return "configuration " + path + " cannot be read: " + problem + "; " + remedy + "\n";
+  const Objection problem = read_config_file(path, &text);
+  if (problem) {
+    return "configuration " + path + " cannot be read: " + problem.sentence + "; " + remedy + "\n";
   }
   return read_text(text, {path, path, true}, out, origins);
 }
 
-// What is wrong with values that are each in range; empty: nothing.
-std::string find_conflict(const Config& config) {
-  const std::string problem = config.has_run ? check_parameters(config.run).sentence : "";
-  if (!problem.empty()) {
-    return "[run] " + problem;
+// What is wrong with values that are each in range.
+Objection find_conflict(const Config& config) {
+  if (config.has_run) {
+    if (const Objection objection = check_parameters(config.run)) {
+      return "[run] " + objection.sentence;
+    }
   }
   Tcp::endpoint http;
   if (config.server.http_token_file.empty() && parse_listen_address(config.server.http_listen, &http) &&
@@ -492,46 +491,51 @@ std::string find_conflict(const Config& config) {
 }
 
 // After the files, named `files`, whose errors are `errors`: what stands over them, and what the whole conflicts with.
-std::string load_others(const ConfigSources& sources, std::string errors, const std::string& files, Config* out,
-                        ConfigOrigins* origins) {
-  const bool was_good = find_conflict(*out).empty();  // if not, the files are to blame
+Objection load_others(const ConfigSources& sources, Objection errors, const std::string& files, Config* out,
+                      ConfigOrigins* origins) {
+  const bool was_good = !find_conflict(*out);  // if not, the files are to blame
   std::string others;
   for (const std::string& variable : sources.environment) {
     std::string used;
-    errors += read_variable(variable, out, origins, &used);
+    errors.sentence += read_variable(variable, out, origins, &used).sentence;
     others += used.empty() ? "" : (others.empty() ? "" : ", ") + used;
   }
   for (const std::string& override_text : sources.overrides) {
-    errors += read_override(override_text, out, origins);
+    errors.sentence += read_override(override_text, out, origins).sentence;
     others += (others.empty() ? "--set " : ", --set ") + printable(override_text);
   }
-  const std::string conflict = errors.empty() ? find_conflict(*out) : "";
-  return conflict.empty() ? errors : (was_good && !others.empty() ? others : files) + ": " + conflict + "\n";
+  if (errors) {
+    return errors;
+  }
+  const Objection conflict = find_conflict(*out);
+  return conflict ? (was_good && !others.empty() ? others : files) + ": " + conflict.sentence + "\n" : conflict;
 }
 
 }  // namespace
 
-std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
-  std::string errors = read_one(
+Objection load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
+  Objection errors = read_one(
       sources.path, "give the path of a TOML file with --config (experiments/demo.toml is an example)", out, origins);
   std::string files = sources.path;
   std::vector<std::string> fragments;
-  const std::string problem = config_fragments(sources.path, &fragments, &out->ignored_files);
-  errors += problem.empty() ? "" : problem + "\n";
+  if (const Objection problem = config_fragments(sources.path, &fragments, &out->ignored_files)) {
+    errors.sentence += problem.sentence + "\n";
+  }
   for (const std::string& fragment : fragments) {
-    errors +=
-        read_one(fragment, "put a TOML file that can be read in its place, or move it out of conf.d", out, origins);
+    errors.sentence +=
+        read_one(fragment, "put a TOML file that can be read in its place, or move it out of conf.d", out, origins)
+            .sentence;
     files += ", " + fragment;
   }
   return load_others(sources, std::move(errors), files, out, origins);
 }
 
-std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
+Objection load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
   return load_config(ConfigSources{path, {}, overrides}, out);
 }
 
-std::string load_config_text(const std::string& text, const ConfigSources& sources, Config* out) {
-  std::string errors = read_text(text, {sources.path, sources.path, true}, out, nullptr);
+Objection load_config_text(const std::string& text, const ConfigSources& sources, Config* out) {
+  Objection errors = read_text(text, {sources.path, sources.path, true}, out, nullptr);
   return load_others(sources, std::move(errors), sources.path, out, nullptr);
 }
 
@@ -570,12 +574,15 @@ std::string run_source(const RunParameters& run) {
   return text;
 }
 
-std::string parse_run_source(const std::string& source, RunParameters* out) {
+Objection parse_run_source(const std::string& source, RunParameters* out) {
   Config config;
-  std::string errors = read_text(source, {"stored run", "stored run", true}, &config, nullptr);
+  Objection errors = read_text(source, {"stored run", "stored run", true}, &config, nullptr);
   *out = config.run;
-  const std::string problem = errors.empty() ? check_parameters(config.run).sentence : "";
-  return problem.empty() ? errors : "stored run: " + problem + "\n";
+  if (errors) {
+    return errors;
+  }
+  const Objection objection = check_parameters(config.run);
+  return objection ? "stored run: " + objection.sentence + "\n" : objection;
 }
 
 std::string value_text(const Config& config, const std::string& key) {

@@ -14,11 +14,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/base/log.h"
+#include "server/base/objection.h"
 #include "server/base/rate_limit.h"
 #include "server/link/credentials.h"
 #include "server/link/listener.h"
@@ -110,10 +112,14 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
 }
 
+struct NetworkStart;  // server/program/network_file.h
+
 struct Config {
   ServerConfig server;
   RunParameters run;
   bool has_run = false;  // the file has a section [run]
+  // What the file of run.network holds to begin at; null: no file was read. settle_network() sets it.
+  std::shared_ptr<const NetworkStart> network_start;
   // Of variables GRADSTREAM_... that no section could have. Each is a sentence; they change nothing.
   std::vector<std::string> warnings;
   std::vector<std::string> ignored_files;  // the same of what stands in conf.d and is no *.toml
@@ -130,12 +136,12 @@ struct ConfigSources {
 // has its default.
 using ConfigOrigins = std::map<std::string, std::string>;
 
-// Empty, or one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is complete only
-// when there is none. [run] is also checked by check_parameters(). origins may be null.
-std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
-std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
+// An objection has one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is
+// complete only when there is none. [run] is also checked by check_parameters(). origins may be null.
+Objection load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
+Objection load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
 // The same of a text that no file holds; sources.path is only its name in errors, and no conf.d is read.
-std::string load_config_text(const std::string& text, const ConfigSources& sources, Config* out);
+Objection load_config_text(const std::string& text, const ConfigSources& sources, Config* out);
 
 // Every key as "section.key", in the order of config_text().
 std::vector<std::string> config_keys();
@@ -151,7 +157,7 @@ std::string config_text(const Config& config);
 std::string config_text(const Config& config, const ConfigOrigins& origins);
 // Its section [run], what a database keeps of a run; and back (an error line, or empty), checked as load_config() does.
 std::string run_source(const RunParameters& run);
-std::string parse_run_source(const std::string& source, RunParameters* out);
+Objection parse_run_source(const std::string& source, RunParameters* out);
 
 }  // namespace gradstream
 

@@ -14,7 +14,7 @@ extern "C" char** environ;  // POSIX leaves its declaration to the program
 
 namespace gradstream {
 
-std::string read_config_file(const std::string& path, std::string* out) {
+Objection read_config_file(const std::string& path, std::string* out) {
   const int cause = read_file(path.c_str(), kTomlSizeMax, out);
   switch (cause) {
     case 0:
@@ -30,8 +30,7 @@ std::string read_config_file(const std::string& path, std::string* out) {
   }
 }
 
-std::string config_fragments(const std::string& path, std::vector<std::string>* out,
-                             std::vector<std::string>* ignored) {
+Objection config_fragments(const std::string& path, std::vector<std::string>* out, std::vector<std::string>* ignored) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path() / "conf.d";
   std::error_code code;
   const std::filesystem::file_status status = std::filesystem::status(folder, code);

@@ -25,8 +25,8 @@ bool is_head_line(const std::vector<std::string_view>& row) {
   return is_word(row[0], "name") && (row.size() == 1 || (row.size() == 2 && is_word(row[1], "key")));
 }
 
-// Empty, or what is wrong.
-std::string parse_key(std::string_view text, DeviceKey* out) {
+// Objects with what is wrong.
+Objection parse_key(std::string_view text, DeviceKey* out) {
   const std::string wanted = "key: expected " + std::to_string(2 * out->size()) + " hexadecimal digits";
   if (text.size() != 2 * out->size()) {
     return wanted + ", and " + std::to_string(text.size()) + " characters stand here" +
@@ -44,8 +44,8 @@ std::string parse_key(std::string_view text, DeviceKey* out) {
              : std::string();
 }
 
-// One row, without a look at others. Empty, or what is wrong. has_key: the row has one.
-std::string parse_row(const std::vector<std::string_view>& row, EnrolledDevice* out, bool* has_key) {
+// One row, without a look at others. Objects with what is wrong. has_key: the row has one.
+Objection parse_row(const std::vector<std::string_view>& row, EnrolledDevice* out, bool* has_key) {
   if (row.size() > 2) {
     return "expected NAME or NAME,KEY, and " + std::to_string(row.size()) + " values stand here";
   }
@@ -62,9 +62,9 @@ bool is_less(const DeviceKey& a, const DeviceKey& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Of rows and their lines: empty, or where a key stands twice. Sorted pointers leave no copies of keys.
-std::string find_key_twice(const std::vector<EnrolledDevice>& rows, const std::vector<uint32_t>& lines,
-                           const std::set<std::string>& drawn, const std::string& file) {
+// Of rows and their lines: an objection: where a key stands twice. Sorted pointers leave no copies of keys.
+Objection find_key_twice(const std::vector<EnrolledDevice>& rows, const std::vector<uint32_t>& lines,
+                         const std::set<std::string>& drawn, const std::string& file) {
   std::vector<size_t> order;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!drawn.contains(rows[i].name)) {
@@ -92,8 +92,8 @@ bool is_device_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), is_plain);
 }
 
-std::string parse_device_table(std::string_view text, const std::string& file, std::vector<EnrolledDevice>* out,
-                               std::set<std::string>* drawn) {
+Objection parse_device_table(std::string_view text, const std::string& file, std::vector<EnrolledDevice>* out,
+                             std::set<std::string>* drawn) {
   if (const TextFault fault = find_text_fault(text); fault.text != nullptr) {
     return file + (fault.line == 0 ? " " : ":" + std::to_string(fault.line) + ": the file ") + fault.text;
   }
@@ -112,8 +112,9 @@ std::string parse_device_table(std::string_view text, const std::string& file, s
     }
     EnrolledDevice row;
     bool has_key = false;
-    if (const std::string problem = parse_row(values, &row, &has_key); !problem.empty()) {
-      return where + problem + (is_first ? "; a head line is `name` or `name,key`, take another one away" : "");
+    if (const Objection problem = parse_row(values, &row, &has_key)) {
+      return where + problem.sentence +
+             (is_first ? "; a head line is `name` or `name,key`, take another one away" : "");
     }
     if (const auto [at, is_new] = line_of_name.emplace(row.name, lines.number()); !is_new) {
       return where + row.name + " stands here twice, first in line " + std::to_string(at->second);
@@ -128,8 +129,8 @@ std::string parse_device_table(std::string_view text, const std::string& file, s
                       : find_key_twice(*out, line_of_row, *drawn, file);
 }
 
-std::string find_taken_key(const std::vector<EnrolledDevice>& imported, const std::vector<EnrolledDevice>& enrolled,
-                           const std::vector<ClaimRow>& claims) {
+Objection find_taken_key(const std::vector<EnrolledDevice>& imported, const std::vector<EnrolledDevice>& enrolled,
+                         const std::vector<ClaimRow>& claims) {
   std::vector<const EnrolledDevice*> rows;
   rows.reserve(imported.size());
   for (const EnrolledDevice& row : imported) {
@@ -143,18 +144,18 @@ std::string find_taken_key(const std::vector<EnrolledDevice>& imported, const st
       return is_less(row->key, k);
     });
     return at == rows.end() || key == none || !((*at)->key == key) || (*at)->name == name
-               ? std::string()
+               ? Objection()
                : (*at)->name + " has the key of the " + owner + "; give each device a key of its own";
   };
   for (const EnrolledDevice& device : enrolled) {
     for (const DeviceKey* key : {&device.key, &device.previous_key}) {
-      if (std::string problem = find(*key, device.name, "enrolled device " + device.name); !problem.empty()) {
+      if (Objection problem = find(*key, device.name, "enrolled device " + device.name)) {
         return problem;
       }
     }
   }
   for (const ClaimRow& claim : claims) {
-    if (std::string problem = find(claim.key, {}, "claim " + claim.name); !problem.empty()) {
+    if (Objection problem = find(claim.key, {}, "claim " + claim.name)) {
       return problem;
     }
   }

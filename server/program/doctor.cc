@@ -144,8 +144,8 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
   }
   SecretText text;
   constexpr uint64_t kFileSizeMax = 65536;  // parse_identity() tells of what is too long for an identity
-  if (const std::string problem = read_text_file(options.identity_file, kFileSizeMax, &*text); !problem.empty()) {
-    conclude(out, "identity_file", options.identity_file + " " + problem,
+  if (const Objection problem = read_text_file(options.identity_file, kFileSizeMax, &*text)) {
+    conclude(out, "identity_file", options.identity_file + " " + problem.sentence,
              "give the file that `gradstream device add` wrote, and read it as its owner");
     return false;
   }
@@ -163,11 +163,11 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
 bool read_certificate(const DoctorOptions& options, Credentials* out, Diagnosis* diagnosis) {
   diagnosis->step = "identity";
   CredentialBundle bundle;
-  const std::string problem = load_credentials(options.certificate, CertificateRole::kDevice, &bundle, out);
-  if (!problem.empty()) {
-    conclude(diagnosis, "certificate_file", problem, "see Certificates in docs/operating.md");
+  const Objection problem = load_credentials(options.certificate, CertificateRole::kDevice, &bundle, out);
+  if (problem) {
+    conclude(diagnosis, "certificate_file", problem.sentence, "see Certificates in docs/operating.md");
   }
-  return problem.empty();
+  return !problem;
 }
 
 void conclude_connect(int cause, Diagnosis* out) {

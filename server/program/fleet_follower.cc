@@ -29,14 +29,14 @@ void FleetFollower::exclude(const EnrolledDevice& device) {
 
 void FleetFollower::poll() {
   follow_file();
-  uint64_t count = 0;
-  if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
+  const Expected<uint64_t> count = parts_.fleet.change_count();
+  if (!count.is_ok()) {
     fail();
-  } else if (count == change_count_ || refresh()) {
-    if (count != change_count_) {
+  } else if (*count == change_count_ || refresh()) {
+    if (*count != change_count_) {
       next_expiry_ms_ = 0;
     }
-    change_count_ = count;  // only now: what could not be read is looked for again
+    change_count_ = *count;  // only now: what could not be read is looked for again
     parts_.alarm.clear();
     follow_time();
   }
@@ -68,7 +68,9 @@ void FleetFollower::follow_file() {
 void FleetFollower::follow_time() {
   const uint64_t now_ms = parts_.now_ms();
   if (now_ms >= next_expiry_ms_) {
-    judge_stored(parts_.fleet.end_expired(now_ms, &next_expiry_ms_));
+    const Expected<uint64_t> next_ms = parts_.fleet.end_expired(now_ms);
+    next_expiry_ms_ = next_ms.is_ok() ? *next_ms : next_expiry_ms_;
+    judge_stored(next_ms.status());
   }
   if (now_ms >= note_due_ms_) {
     note_time();
@@ -100,14 +102,14 @@ bool FleetFollower::fail() {
 }
 
 bool FleetFollower::refresh() {
-  std::vector<EnrolledDevice> rows;
-  if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
+  Expected<std::vector<EnrolledDevice>> rows = parts_.fleet.devices();
+  if (!rows.is_ok()) {
     return fail();
   }
-  for (const EnrolledDevice& row : rows) {
+  for (const EnrolledDevice& row : *rows) {
     tell_of(row);
   }
-  devices_ = std::move(rows);
+  devices_ = *std::move(rows);
   const bool has_runs = refresh_runs();
   reports_.on_told();
   return has_runs;
@@ -133,14 +135,17 @@ void FleetFollower::tell_of(const EnrolledDevice& row) {
 
 // What the verbs of `run` have changed.
 bool FleetFollower::refresh_runs() {
-  std::optional<RunRow> run;
-  std::optional<RunRow> current;
-  if (parts_.fleet.find_run(parts_.run, &run) != StoreStatus::kOk ||
-      parts_.fleet.current_run(&current) != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> run = parts_.fleet.find_run(parts_.run);
+  if (!run.is_ok()) {
     return fail();
   }
-  if (run && !is_over()) {
-    follow_wish(run->state);
+  const Expected<std::optional<RunRow>> found = parts_.fleet.current_run();
+  if (!found.is_ok()) {
+    return fail();
+  }
+  const std::optional<RunRow>& current = *found;
+  if (*run && !is_over()) {
+    follow_wish((*run)->state);
   }
   // Only once the end or the pause is durable: the next server of this run must find it so.
   const bool is_idle = is_over() || marked_state_ == StoredRunState::kPaused;

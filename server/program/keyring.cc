@@ -14,7 +14,7 @@ namespace gradstream {
 Keyring::Keyring(const ServerConfig& config, SqliteDatabase& fleet, FleetAlarm& alarm, std::function<uint64_t()> now_ms)
     : config_(config), fleet_(fleet), alarm_(alarm), now_ms_(std::move(now_ms)) {}
 
-std::string Keyring::open_lookups(uint32_t count, std::vector<PskLookup>* out) {
+Objection Keyring::open_lookups(uint32_t count, std::vector<PskLookup>* out) {
   SqliteOptions options;
   options.path = config_.database;
   options.may_create = false;
@@ -35,10 +35,12 @@ PskLookup Keyring::lookup_in(SqliteDatabase& fleet) {
 }
 
 bool Keyring::find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out) {
-  std::optional<ClaimRow> row;
-  if (fleet.find_claim(std::string(identity.substr(1)), &row) != StoreStatus::kOk) {
+  const Expected<std::optional<ClaimRow>> found = fleet.find_claim(std::string(identity.substr(1)));
+  if (!found.is_ok()) {
     alarm_.raise(fleet);
+    return false;
   }
+  const std::optional<ClaimRow>& row = *found;
   if (!row) {
     return false;
   }
@@ -53,16 +55,17 @@ bool Keyring::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntr
   if (is_claim_identity(identity)) {
     return find_claim_psk(fleet, identity, out);
   }
-  std::optional<EnrolledDevice> row;
   std::string name(identity);
   uint32_t generation = 0;
-  StoreStatus status = fleet.find_device(name, &row);
-  if (status == StoreStatus::kOk && !row && split_identity(identity, &name, &generation)) {
-    status = fleet.find_device(name, &row);
+  Expected<std::optional<EnrolledDevice>> found = fleet.find_device(name);
+  if (found.is_ok() && !*found && split_identity(identity, &name, &generation)) {
+    found = fleet.find_device(name);
   }
-  if (status != StoreStatus::kOk) {
+  if (!found.is_ok()) {
     alarm_.raise(fleet);
+    return false;
   }
+  const std::optional<EnrolledDevice>& row = *found;
   if (!row || generation > row->generation) {
     return false;
   }
@@ -88,13 +91,15 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
     return {TlsFault::kRegistrationLimit};
   }
   PskKey key = {};  // which no file holds; `device rotate` makes one that counts
-  std::optional<uint32_t> index;
-  StoreStatus status =
-      psa_generate_random(key.data(), key.size()) == PSA_SUCCESS ? StoreStatus::kOk : StoreStatus::kFailed;
-  if (status == StoreStatus::kOk) {
-    status = fleet_.add_device(name, key, now_ms_(), &index, is_pending ? DeviceState::kPending : DeviceState::kActive);
+  if (psa_generate_random(key.data(), key.size()) != PSA_SUCCESS) {
+    return {TlsFault::kRegistrationFailed};
   }
-  if (status == StoreStatus::kOk && index) {
+  const Expected<std::optional<uint32_t>> added =
+      fleet_.add_device(name, key, now_ms_(), is_pending ? DeviceState::kPending : DeviceState::kActive);
+  if (!added.is_ok()) {
+    return {TlsFault::kRegistrationFailed};
+  }
+  if (const std::optional<uint32_t>& index = *added) {
     log_event(LogLevel::kInfo, "device_registered",
               Fields()
                   .add("device", name)
@@ -104,7 +109,7 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
     return {is_pending ? TlsFault::kInactive : TlsFault::kNone, *index, true};
   }
   PskEntry entry;  // another session or program has enrolled it meanwhile
-  if (status != StoreStatus::kOk || !find_psk(fleet_, name, &entry)) {
+  if (!find_psk(fleet_, name, &entry)) {
     return {TlsFault::kRegistrationFailed};
   }
   const TlsFault refusal = entry.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
@@ -114,14 +119,13 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
 }
 
 gs_Reason Keyring::grant_claim(uint32_t claim, const Identity& identity) {
-  ClaimOutcome outcome = ClaimOutcome::kEnded;
-  const StoreStatus status = fleet_.claim_device(claim, identity.name, identity.key, now_ms_(), &outcome);
-  const gs_Reason reason = status != StoreStatus::kOk            ? gs_Reason_REASON_STORAGE
-                           : outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
-                           : outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
-                                                                 : gs_Reason_REASON_NONE;
+  const Expected<ClaimOutcome> outcome = fleet_.claim_device(claim, identity.name, identity.key, now_ms_());
+  const gs_Reason reason = !outcome.is_ok()                       ? gs_Reason_REASON_STORAGE
+                           : *outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
+                           : *outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
+                                                                  : gs_Reason_REASON_NONE;
   const bool is_granted = reason == gs_Reason_REASON_NONE;
-  if (is_granted && outcome == ClaimOutcome::kGranted) {
+  if (is_granted && *outcome == ClaimOutcome::kGranted) {
     log_event(LogLevel::kInfo, "claim_granted", Fields().add("device", identity.name).add("claim", uint64_t{claim}));
   } else if (!is_granted && claim_lines_.admit(kFaultLines, now_ms_())) {
     log_event(LogLevel::kWarn, "claim_refused",

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/wire/identity.h"
+#include "server/base/objection.h"
 #include "server/base/rate_limit.h"
 #include "server/link/tls_stream.h"
 #include "server/program/config.h"
@@ -38,8 +39,8 @@ class Keyring {
   // database failed, which raises the alarm. It waits for no more than PskLookup allows.
   PskLookup lookup() { return lookup_in(fleet_); }
   // For `count` further threads with sessions: a lookup for each, with a connection of its own to config.database.
-  // Empty, or a sentence. Once, before any of them runs.
-  std::string open_lookups(uint32_t count, std::vector<PskLookup>* out);
+  // Once, before any of them runs.
+  Objection open_lookups(uint32_t count, std::vector<PskLookup>* out);
 
   struct Registration {
     TlsFault refusal = TlsFault::kNone;  // kNone: the device is enrolled and active

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/log_file.h"
+#include "host/output_end.h"
 #include "host/standard_files.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
@@ -461,5 +462,5 @@ int main(int argc, char** argv) {
       return code;
     }
   }
-  return gradstream::finish_output(gradstream::run_program(argc, argv));
+  return gradstream::finish_output("gradstream", gradstream::run_program(argc, argv));
 }

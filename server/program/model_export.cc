@@ -67,7 +67,7 @@ std::string average_file_name(const std::string& version_path) {
   return version_path.substr(0, version_path.rfind('.')) + "_average.npy";
 }
 
-std::string check_target(const std::string& path) {
+Objection check_target(const std::string& path) {
   struct stat info = {};
   if (path.empty()) {
     return "an empty name is no file; name the file to write";
@@ -110,16 +110,16 @@ int write_beside(const std::string& path, const std::string& beside, std::span<c
 
 }  // namespace
 
-std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes, bool* is_temporary) {
-  std::string problem = check_target(path);
-  const int cause = problem.empty() ? write_beside(path, path + ".part", bytes) : 0;
+Objection write_file_atomically(const std::string& path, std::span<const uint8_t> bytes, bool* is_temporary) {
+  Objection problem = check_target(path);
+  const int cause = problem ? 0 : write_beside(path, path + ".part", bytes);
   if (is_temporary != nullptr) {
     *is_temporary = gradstream::is_temporary(cause);
   }
   return cause == 0 ? problem : cannot_write(path, cause);
 }
 
-std::string check_export_folder(const std::string& folder, bool may_write) {
+Objection check_export_folder(const std::string& folder, bool may_write) {
   struct stat info = {};
   if (::stat(folder.c_str(), &info) != 0) {
     const int cause = errno;
@@ -137,9 +137,9 @@ std::string check_export_folder(const std::string& folder, bool may_write) {
                : "export folder: " + cannot_write(folder, errno);
   }
   const std::string probe = folder + "/.gradstream_probe";
-  const std::string problem = write_file_atomically(probe, {});
+  const Objection problem = write_file_atomically(probe, {});
   ::unlink(probe.c_str());
-  return problem.empty() ? problem : "export folder: " + problem;
+  return problem ? "export folder: " + problem.sentence : problem;
 }
 
 }  // namespace gradstream

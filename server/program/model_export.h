@@ -12,6 +12,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/shape.h"
+#include "server/base/objection.h"
 
 namespace gradstream {
 
@@ -25,15 +26,14 @@ std::string version_file_name(uint32_t run, uint32_t version);
 // "run3_v000012_average.npy", beside "run3_v000012.npy": the average of the versions up to it.
 std::string average_file_name(const std::string& version_path);
 
-// Empty, or a sentence: what is there under this name must not be replaced by a file of ours, as it is a database, or
+// An objection: what is there under this name must not be replaced by a file of ours, as it is a database, or
 // no ordinary file.
-std::string check_target(const std::string& path);
-// Under its name the file is whole and durable. Empty, or a sentence that names the file, the cause and the remedy.
+Objection check_target(const std::string& path);
+// Under its name the file is whole and durable. An objection names the file, the cause and the remedy.
 // *is_temporary: the cause may go away by itself (host/file_cause.h); may be null.
-std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes,
-                                  bool* is_temporary = nullptr);
-// Whether files can be made in the folder: empty or a sentence, as above. may_write: one is made and removed.
-std::string check_export_folder(const std::string& folder, bool may_write);
+Objection write_file_atomically(const std::string& path, std::span<const uint8_t> bytes, bool* is_temporary = nullptr);
+// Whether files can be made in the folder: objections as above. may_write: one is made and removed.
+Objection check_export_folder(const std::string& folder, bool may_write);
 
 }  // namespace gradstream
 

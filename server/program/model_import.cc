@@ -72,8 +72,8 @@ std::string place(uint32_t line, size_t column) {
   return "line " + std::to_string(line) + ", column " + std::to_string(column) + ": ";
 }
 
-// One row behind *values. Empty, or the clause.
-std::string take_row(std::string_view text, uint32_t line, Shape shape, std::vector<Real>* values) {
+// One row behind *values. An objection is the clause.
+Objection take_row(std::string_view text, uint32_t line, Shape shape, std::vector<Real>* values) {
   std::vector<std::string_view> row;
   const RowFault fault = split_row(text, &row);
   if (fault.text != nullptr) {
@@ -105,14 +105,14 @@ std::string take_row(std::string_view text, uint32_t line, Shape shape, std::vec
 
 }  // namespace
 
-std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* model) {
+Objection parse_csv(std::string_view text, Shape shape, std::vector<Real>* model) {
   if (const TextFault fault = find_text_fault(text); fault.text != nullptr) {
     return (fault.line == 0 ? "" : "line " + std::to_string(fault.line) + ": ") + fault.text;
   }
   std::vector<Real> values;
   LineReader lines(text);
   for (std::string_view line; lines.next(&line);) {
-    if (std::string problem = take_row(line, lines.number(), shape, &values); !problem.empty()) {
+    if (Objection problem = take_row(line, lines.number(), shape, &values)) {
       return problem;
     }
   }
@@ -141,8 +141,8 @@ double load_number(const char* at, size_t size, bool is_big) {
   return size == 4 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
 }
 
-// Empty, or the clause. item_size: bytes of a value.
-std::string check_npy(const NpyHeader& header, Shape shape, size_t* item_size) {
+// An objection is the clause. item_size: bytes of a value.
+Objection check_npy(const NpyHeader& header, Shape shape, size_t* item_size) {
   const std::string_view type = header.descr;
   const bool has_order = type.size() == 3 && std::string_view("<>=").find(type[0]) != std::string_view::npos;
   if (!has_order || type[1] != 'f' || (type[2] != '4' && type[2] != '8')) {
@@ -160,14 +160,14 @@ std::string check_npy(const NpyHeader& header, Shape shape, size_t* item_size) {
 
 }  // namespace
 
-std::string parse_npy(std::string_view bytes, Shape shape, std::vector<Real>* model) {
+Objection parse_npy(std::string_view bytes, Shape shape, std::vector<Real>* model) {
   NpyHeader header;
   size_t item_size = 0;
-  std::string problem = read_npy_header(bytes, kSaveAgain, &header);
-  if (problem.empty()) {
+  Objection problem = read_npy_header(bytes, kSaveAgain, &header);
+  if (!problem) {
     problem = check_npy(header, shape, &item_size);
   }
-  if (!problem.empty()) {
+  if (problem) {
     return problem;
   }
   const size_t at = header.values_at;
@@ -193,11 +193,11 @@ std::string parse_npy(std::string_view bytes, Shape shape, std::vector<Real>* mo
   return {};
 }
 
-std::string read_model_file(const std::string& path, Shape shape, std::vector<Real>* model) {
+Objection read_model_file(const std::string& path, Shape shape, std::vector<Real>* model) {
   std::string bytes;
-  const std::string problem = read_text_file(path, kCommentSizeMax + kNumberSizeMax * shape.size(), &bytes);
-  if (!problem.empty()) {
-    return problem + "; name a CSV or .npy file, such as `gradstream model export` writes";
+  const Objection problem = read_text_file(path, kCommentSizeMax + kNumberSizeMax * shape.size(), &bytes);
+  if (problem) {
+    return problem.sentence + "; name a CSV or .npy file, such as `gradstream model export` writes";
   }
   if (bytes.starts_with(kNpyMagic)) {
     return parse_npy(bytes, shape, model);

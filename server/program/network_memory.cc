@@ -51,6 +51,9 @@ NetworkMemory network_memory(const Network& network, uint32_t batch_size, uint32
     out.board_arena_local =
         out.board_arena + out.model + encoded_size(Encoding::kF32, size_t{run.direction_count} * run.local_step_count);
   }
+  run.keeps_batch = false;
+  const Result<size_t> least = find_arena_need(problem, size, run, {memory.get(), capacity});
+  out.board_arena_least = least.ok() ? least.value() + board_layers_size(network) : 0;
   return out;
 }
 

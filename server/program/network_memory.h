@@ -22,8 +22,9 @@ struct NetworkMemory {
   // then with the correction "local", which keeps a model and an upload more.
   uint64_t board_arena = 0;
   uint64_t board_arena_local = 0;
-  uint64_t arena = 0;        // all of it on Linux, as find_arena_need() has it; 0: not known
-  uint64_t search_size = 0;  // bytes that the search for the arenas takes and does not get; 0: it has them
+  uint64_t board_arena_least = 0;  // board_arena where features are not kept: each evaluation computes them anew
+  uint64_t arena = 0;              // all of it on Linux, as find_arena_need() has it; 0: not known
+  uint64_t search_size = 0;        // bytes that the search for the arenas takes and does not get; 0: it has them
 };
 // For a network that trains something, a device with sample_count samples (1 .. kSampleCountMax), batches of batch_size
 // of them, 16 directions and 5 local steps. The arenas are 0 where no run takes a point of so many numbers

@@ -21,13 +21,14 @@ struct VersionFile {
 };
 
 void write_version_file(const VersionFile& file) {
-  const std::string problem = write_file_atomically(file.path, file.npy);
-  if (problem.empty()) {
+  const Objection problem = write_file_atomically(file.path, file.npy);
+  if (!problem) {
     Fields line;
     line.add("version", uint64_t{file.version}).add_hex("digest", file.digest).add("file", file.path);
     log_event(LogLevel::kInfo, "version", file.average.empty() ? line : line.add("average", file.average));
   } else {
-    log_event(LogLevel::kError, "export_failed", Fields().add("version", uint64_t{file.version}).add("cause", problem));
+    log_event(LogLevel::kError, "export_failed",
+              Fields().add("version", uint64_t{file.version}).add("cause", problem.sentence));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "server/program/model_export.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
+#include "server/watch/words.h"
 
 namespace gradstream {
 
@@ -33,25 +34,6 @@ uint64_t digest_bytes(std::span<const uint8_t> bytes) {
     digest = digest_byte(digest, byte);
   }
   return digest;
-}
-
-const char* event_text(RunEvent event) {
-  switch (event) {
-    case RunEvent::kExtended:
-      return "extended";
-    case RunEvent::kStalled:
-      return "stalled";
-    case RunEvent::kFinished:
-      return "finished";
-    case RunEvent::kStopped:
-      return "stopped";
-    case RunEvent::kPaused:
-      return "paused";
-    case RunEvent::kResumed:
-      return "resumed";
-    default:
-      return "none";
-  }
 }
 
 class Writer {
@@ -78,9 +60,8 @@ class Writer {
       case RecordKind::kVerdict:
         return put_entry(entry_of_verdict(record));
       case RecordKind::kRunState:
-        return put_entry({{"sequence", record.sequence()},
-                          {"event", event_text(record.run_event())},
-                          {"time_ms", record.time_ms()}});
+        return put_entry(
+            {{"sequence", record.sequence()}, {"event", name_of(record.run_event())}, {"time_ms", record.time_ms()}});
       case RecordKind::kVersion:
         return end_version(record);
     }
@@ -197,8 +178,8 @@ VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out) {
   return version == UINT32_MAX || version == *out ? VersionSearch::kFound : VersionSearch::kNotThere;
 }
 
-std::string write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,
-                          std::unique_ptr<Coordinator>* model) {
+Objection write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,
+                        std::unique_ptr<Coordinator>* model) {
   model->reset();
   std::vector<std::string> names;
   for (const EnrolledDevice& device : source.devices) {
@@ -207,7 +188,7 @@ std::string write_lineage(const LineageSource& source, const LineageHead& head, 
   auto coordinator = std::make_unique<Coordinator>(source.run.id, source.parameters, names);
   Writer writer(source, out);
   writer.begin(head);
-  std::string problem;
+  Objection problem;
   const StoreStatus read = source.journal.read([&](const JournalRecord& record) {
     if (coordinator->replay(record) != Status::kOk) {
       problem = sentence_of(source.run.id, record.sequence());
@@ -220,7 +201,7 @@ std::string write_lineage(const LineageSource& source, const LineageHead& head, 
   if (read != StoreStatus::kOk) {
     return "the journal of run " + std::to_string(source.run.id) + " cannot be read";
   }
-  if (!problem.empty() || !writer.is_wanted()) {
+  if (problem || !writer.is_wanted()) {
     return problem;
   }
   GS_ASSERT(coordinator->model().has_model() && coordinator->model().version() == head.version);
@@ -251,7 +232,7 @@ bool parse_lineage_head(const std::string& first_line, LineageHead* out) {
 // ---- Files ---------------------------------------------------------------------------------------------------------
 
 FileWriter::FileWriter(const std::string& path) : path_(path), problem_(check_target(path)) {
-  if (!problem_.empty()) {
+  if (problem_) {
     return;
   }
   file_ = std::fopen((path + ".part").c_str(), "wbe");
@@ -274,18 +255,18 @@ void FileWriter::fail(int cause) {
 }
 
 bool FileWriter::write(std::string_view text) {
-  if (!problem_.empty()) {
+  if (problem_) {
     return false;
   }
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) {
     fail(errno);
   }
-  return problem_.empty();
+  return !problem_;
 }
 
-std::string FileWriter::finish() {
+Objection FileWriter::finish() {
   const std::string part = path_ + ".part";
-  if (problem_.empty()) {
+  if (!problem_) {
     const bool is_written = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
     int cause = is_written ? 0 : errno;
     std::fclose(file_);

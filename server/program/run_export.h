@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
 #include "server/run/run_parameters.h"
@@ -44,10 +45,10 @@ enum class VersionSearch : uint8_t { kFound, kNone, kNotThere, kUnreadable };
 VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out);
 
 // Up to and including the record that makes head.version, which the journal must have. *model: the coordinator that has
-// replayed it. Empty, or a sentence: the journal does not read, or not replay. Also empty where the sink wants no more;
+// replayed it. An objection: the journal does not read, or not replay. None also where the sink wants no more;
 // *model is then null.
-std::string write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,
-                          std::unique_ptr<Coordinator>* model);
+Objection write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,
+                        std::unique_ptr<Coordinator>* model);
 
 // The head that the first line of a lineage says. False: it is none.
 bool parse_lineage_head(const std::string& first_line, LineageHead* out);
@@ -60,8 +61,8 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
   bool write(std::string_view text);
-  // Empty, or a sentence that names the file, the cause and the remedy.
-  std::string finish();
+  // An objection names the file, the cause and the remedy.
+  Objection finish();
   // Whether what finish() has told may mend by itself (host/file_cause.h).
   bool is_failure_temporary() const { return is_failure_temporary_; }
 
@@ -69,7 +70,7 @@ class FileWriter {
   void fail(int cause);
 
   std::string path_;
-  std::string problem_;
+  Objection problem_;
   bool is_failure_temporary_ = false;
   std::FILE* file_ = nullptr;
 };

@@ -29,11 +29,11 @@ constexpr uint32_t kLockPatienceMs = 1000;
 // The run to serve: the active one, else the latest, if its frozen parameters are those of the file; a new one if there
 // is none.
 int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
-  std::optional<RunRow> latest;
-  if (database.current_run(&latest) != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> latest = database.current_run();
+  if (!latest.is_ok()) {
     return fail_database(database);
   }
-  if (!latest) {
+  if (!*latest) {
     std::string projected;  // set_first_model() tells it
     int code = check_run(config, &projected);
     code = code == kExitOk ? create_run(database, config, out) : code;
@@ -42,8 +42,8 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
     }
     return code;
   }
-  *out = *latest;
-  return check_frozen(*latest, config, file);
+  *out = **latest;
+  return check_frozen(*out, config, file);
 }
 
 int fail_lock(const DatabaseLock& lock, const std::string& problem) {
@@ -64,16 +64,17 @@ int open_databases(const Config& config, bool may_create, SqliteDatabase* fleet,
   return journal->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*journal);
 }
 
-// Empty, or a sentence. A run that has a version keeps it.
-std::string set_first_model(const Config& config, Coordinator& coordinator) {
+// A run that has a version keeps it.
+Objection set_first_model(const Config& config, Coordinator& coordinator) {
   FirstModel model;
   const bool is_begun = coordinator.model().has_model();
-  std::string problem = load_first_model(config, is_begun ? FirstModelUse::kNone : FirstModelUse::kBegin, &model);
+  Objection problem = load_first_model(config, is_begun ? FirstModelUse::kNone : FirstModelUse::kBegin, &model);
   if (!model.projected.empty()) {
-    log_event(LogLevel::kWarn, "first_model_projected",
-              Fields().add("file", config.server.first_model).add("parts", model.projected));
+    log_event(LogLevel::kWarn, "first_model_projected", Fields().add("file", model.path).add("parts", model.projected));
   }
-  if (problem.empty() && !is_begun && !model.values.empty()) {
+  if (!problem && !is_begun && !model.values.empty()) {
+    log_event(LogLevel::kInfo, "first_model",
+              Fields().add("key", model.key).add("file", model.path).add("numbers", uint64_t{model.values.size()}));
     const Status status = coordinator.set_first_model(model.values);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
   }
@@ -88,9 +89,9 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
   }
   std::string token;
   const std::string& file = config.server.http_token_file;
-  std::string problem = file.empty() ? "" : read_token(file, &token);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  Objection problem = file.empty() ? "" : read_token(file, &token);
+  if (problem) {
+    return fail(kExitFile, problem.sentence);
   }
   const auto answer = [&board, out](const HttpTarget& target) {
     if (is_page_path(target.path)) {
@@ -102,8 +103,8 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
   };
   *out = std::make_unique<HttpServer>(config.server.http, token, answer, is_page_path);
   problem = (*out)->start(endpoint);
-  if (!problem.empty()) {
-    return fail(kExitNetwork, problem);
+  if (problem) {
+    return fail(kExitNetwork, problem.sentence);
   }
   log_event(LogLevel::kInfo, "http_listening",
             Fields()
@@ -116,10 +117,10 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
 // Whether the port goes on with the token that its file holds now. A file that cannot be used changes nothing.
 bool reload_token(const Config& served, HttpServer& http) {
   std::string token;
-  const std::string problem = read_token(served.server.http_token_file, &token);
-  if (!problem.empty()) {
+  const Objection problem = read_token(served.server.http_token_file, &token);
+  if (problem) {
     log_event(LogLevel::kError, "reload_failed",
-              Fields().add("cause", problem).add("remedy", "the HTTP port keeps the token that it has"));
+              Fields().add("cause", problem.sentence).add("remedy", "the HTTP port keeps the token that it has"));
     return false;
   }
   http.set_token(std::move(token));
@@ -128,23 +129,24 @@ bool reload_token(const Config& served, HttpServer& http) {
 
 // Whether handshakes go on with the certificates that the files hold now. What cannot be used changes nothing.
 bool reload_certificates(Server& server) {
-  const std::string problem = server.reload_credentials();
-  if (!problem.empty()) {
+  const Objection problem = server.reload_credentials();
+  if (problem) {
     log_event(LogLevel::kError, "reload_failed",
-              Fields().add("cause", problem).add("remedy", "the server keeps the certificates that it has"));
+              Fields().add("cause", problem.sentence).add("remedy", "the server keeps the certificates that it has"));
   }
-  return problem.empty();
+  return !problem;
 }
 
 // SIGHUP: devices, the log level, certificates and the token of the HTTP port are read anew; what else differs takes a
 // restart, and is named. http may be null.
 void reload(const CommonOptions& options, const Config& served, Server& server, HttpServer* http) {
   Config config;
-  std::string errors = load_config({options.config, process_environment(), options.overrides}, &config);
-  if (!errors.empty()) {
-    errors.pop_back();
-    log_event(LogLevel::kError, "reload_failed",
-              Fields().add("cause", errors).add("remedy", "correct it, and send SIGHUP again; nothing was changed"));
+  Objection errors = load_config({options.config, process_environment(), options.overrides}, &config);
+  if (errors) {
+    errors.sentence.pop_back();
+    log_event(
+        LogLevel::kError, "reload_failed",
+        Fields().add("cause", errors.sentence).add("remedy", "correct it, and send SIGHUP again; nothing was changed"));
     return;
   }
   LogLevel level = LogLevel::kInfo;
@@ -259,19 +261,19 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   SqliteDatabase& fleet = shared.fleet;
   SqliteDatabase& journal_database = shared.journal;
   *has_next = false;
-  std::vector<EnrolledDevice> devices;
-  if (fleet.devices(&devices) != StoreStatus::kOk) {
+  Expected<std::vector<EnrolledDevice>> devices = fleet.devices();
+  if (!devices.is_ok()) {
     return fail_database(fleet);
   }
-  warn_of_fleet_over_cap(config, devices);
+  warn_of_fleet_over_cap(config, *devices);
   SqliteStore journal(journal_database, run.id);
   std::string error;
-  auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
+  auto coordinator = replay_journal(run, config.run, *devices, journal, UINT32_MAX, &error);
   if (!coordinator) {
     return error.empty() ? fail_database(journal_database) : fail(kExitDatabase, error);
   }
-  if (error = set_first_model(config, *coordinator); !error.empty()) {
-    return fail(kExitFile, error);
+  if (const Objection objection = set_first_model(config, *coordinator)) {
+    return fail(kExitFile, objection.sentence);
   }
   shared.io.restart();
   // A finished or stopped run is written unconditionally. Paused and active are written only if the pending request is
@@ -280,17 +282,16 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
     const bool is_paused = state == StoredRunState::kPaused;
     const StoredRunState wish = is_paused ? StoredRunState::kPauseRequested : StoredRunState::kResumeRequested;
     const StoreStatus marked = is_paused || state == StoredRunState::kActive
-                                   ? journal_database.exchange_run_state(id, wish, state, nullptr)
+                                   ? journal_database.exchange_run_state(id, wish, state).status()
                                    : journal_database.set_run_state(id, state);
     if (marked != StoreStatus::kOk) {
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };
-  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
+  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), *std::move(devices),
                 config.server.http_listen.empty() ? nullptr : &shared.board);
-  error = server.start();
-  if (!error.empty()) {
-    return fail(kExitNetwork, error);
+  if (const Objection objection = server.start()) {
+    return fail(kExitNetwork, objection.sentence);
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config.server.listen, &endpoint);
@@ -313,14 +314,14 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
 
 // The run that another one made room for, with the parameters that it was begun with.
 int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
-  std::optional<RunRow> current;
-  if (database.current_run(&current) != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> current = database.current_run();
+  if (!current.is_ok()) {
     return fail_database(database);
   }
-  GS_ASSERT(current.has_value());  // runs are never removed
-  *out = *current;
-  const std::string error = parse_run_source(out->source, &config->run);
-  return error.empty() ? int{kExitOk} : fail(kExitDatabase, error + "use the release that wrote it");
+  GS_ASSERT(current->has_value());  // runs are never removed
+  *out = **current;
+  const Objection error = parse_run_source(out->source, &config->run);
+  return error ? fail(kExitDatabase, error.sentence + "use the release that wrote it") : int{kExitOk};
 }
 
 // Descriptors for HTTP, the database and exports are kept before devices get any.
@@ -351,8 +352,8 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
   bool has_next = true;
   int code = kExitOk;
   while (code == kExitOk && has_next) {
-    const std::string unnamed = lock.name_run(run.id);
-    code = unnamed.empty() ? serve_run(config, run, shared, &has_next) : fail_lock(lock, unnamed);
+    const Objection unnamed = lock.name_run(run.id);
+    code = unnamed ? fail_lock(lock, unnamed.sentence) : serve_run(config, run, shared, &has_next);
     if (code == kExitOk && has_next) {
       code = choose_next_run(shared.fleet, &config, &run);
     }
@@ -380,23 +381,21 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   DatabaseLock lock;  // before the connections, which it outlives
   SqliteDatabase fleet;
   SqliteDatabase journal;
-  std::string problem = lock.take(config.server.database, kLockPatienceMs);
-  if (!problem.empty()) {
-    return fail_lock(lock, problem);
+  if (const Objection taken = lock.take(config.server.database, kLockPatienceMs)) {
+    return fail_lock(lock, taken.sentence);
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config.server.listen, &endpoint);  // load_config() has checked it
-  std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
-  if (occupied.empty() && parse_listen_address(config.server.http_listen, &endpoint)) {
+  Objection occupied = check_listen_address(endpoint);    // before a run is made that nobody could serve
+  if (!occupied && parse_listen_address(config.server.http_listen, &endpoint)) {
     occupied = check_listen_address(endpoint, "server.http_listen");
   }
-  if (!occupied.empty()) {
-    return fail(kExitNetwork, occupied);
+  if (occupied) {
+    return fail(kExitNetwork, occupied.sentence);
   }
   code = open_databases(config, may_create, &fleet, &journal);
-  problem = code == kExitOk ? lock.hold_file(kLockPatienceMs) : "";
-  if (!problem.empty()) {
-    return fail_lock(lock, problem);
+  if (const Objection replaced = code == kExitOk ? lock.hold_file(kLockPatienceMs) : Objection()) {
+    return fail_lock(lock, replaced.sentence);
   }
   RunRow run;
   if (code == kExitOk) {

@@ -119,16 +119,16 @@ ShellCounters Server::counters() const {
 
 // With io_threads = 1 this thread serves the sessions. With more, that many further threads serve them, and each of
 // these opens its own database connection.
-std::string Server::start_tls() {
+Objection Server::start_tls() {
   const uint32_t count = config_.server.io_threads;
   std::vector<PskLookup> lookups;
   if (count > 1) {
-    if (std::string problem = keyring_.open_lookups(count, &lookups); !problem.empty()) {
+    if (Objection problem = keyring_.open_lookups(count, &lookups)) {
       return problem;
     }
   }
   if (credential_board() != nullptr) {
-    if (std::string problem = reload_credentials(); !problem.empty()) {
+    if (Objection problem = reload_credentials()) {
       return problem;
     }
   }
@@ -144,17 +144,17 @@ const CredentialBoard* Server::credential_board() const {
   return config_.server.credentials.is_set() ? &credentials_ : nullptr;
 }
 
-std::string Server::reload_credentials() { return credentials_.load(config_.server.credentials); }
+Objection Server::reload_credentials() { return credentials_.load(config_.server.credentials); }
 
-std::string Server::start() {
-  std::string problem = start_tls();
-  if (!problem.empty()) {
+Objection Server::start() {
+  Objection problem = start_tls();
+  if (problem) {
     return problem;
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config_.server.listen, &endpoint);  // load_config() has checked it
   problem = listener_.open(endpoint);
-  if (!problem.empty()) {
+  if (problem) {
     return problem;
   }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());

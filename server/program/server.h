@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "server/base/asio_alias.h"
+#include "server/base/objection.h"
 #include "server/base/ports.h"
 #include "server/coordinator/coordinator.h"
 #include "server/link/listener.h"
@@ -51,15 +52,15 @@ class Server : public SessionOwner {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Listens and opens the run. Empty, or a sentence with the remedy.
-  std::string start();
+  // Listens and opens the run. An objection has the remedy.
+  Objection start();
   uint16_t port() const { return listener_.port(); }
   // SIGTERM, SIGINT: Drain to every session; io.run() returns when they have left or drain_deadline_ms is over.
   void drain();
   // SIGHUP: looks at the devices now. Sessions are not touched.
   void reload();
-  // SIGHUP too: handshakes from now on see the files' certificates. A sentence: then nothing has changed.
-  std::string reload_credentials();
+  // SIGHUP too: handshakes from now on see the files' certificates. After an objection nothing has changed.
+  Objection reload_credentials();
   // After io.run(): another run is active while the one of this server is paused or over, so it has drained for that.
   bool is_left_for_next_run() const { return next_run_ != 0; }
   // After io.run(): stores what is left. False when records could not be stored (their devices were told nothing).
@@ -76,7 +77,7 @@ class Server : public SessionOwner {
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;
 
-  std::string start_tls();
+  Objection start_tls();
   const CredentialBoard* credential_board() const;
   StoreThread::Reports make_reports();
   void on_store_failed(StoreStatus status);

@@ -95,7 +95,7 @@ uint32_t line_of(std::string_view text, size_t place) {
 }
 
 // What no TOML text holds; *place is where.
-std::string check_encoding(std::string_view text, size_t* place) {
+Objection check_encoding(std::string_view text, size_t* place) {
   *place = 0;
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     return "the text is UTF-16; save it as UTF-8";
@@ -113,8 +113,8 @@ class Shape {
  public:
   explicit Shape(std::string_view text) : text_(text) {}
 
-  // Empty, or which bound the text breaks, at place().
-  std::string check() {
+  // An objection says which bound the text breaks, at place().
+  Objection check() {
     while (place_ < text_.size()) {
       const char c = text_[place_];
       if (c == '#') {
@@ -320,7 +320,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string parse_toml(std::string_view text, TomlNode* root, uint32_t* line) {
+Objection parse_toml(std::string_view text, TomlNode* root, uint32_t* line) {
   *root = TomlNode();
   *line = 1;
   if (text.size() > kTomlSizeMax) {
@@ -328,17 +328,17 @@ std::string parse_toml(std::string_view text, TomlNode* root, uint32_t* line) {
            " are read";
   }
   size_t place = 0;
-  std::string error = check_encoding(text, &place);
-  if (error.empty()) {
+  Objection error = check_encoding(text, &place);
+  if (!error) {
     Shape shape(text);
     error = shape.check();
     place = shape.place();
   }
-  if (!error.empty()) {
+  if (error) {
     *line = line_of(text, place);
     return error;
   }
-  const Outcome outcome = read(text, root, &error, line);
+  const Outcome outcome = read(text, root, &error.sentence, line);
   if (outcome == Outcome::kBroken) {
     place = broken_place(text);
     *line = line_of(text, place);

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/base/objection.h"
+
 namespace gradstream {
 
 // Bytes of a text. Reason: every key with its comment takes a hundredth of it, and the tree of a text that is no
@@ -50,9 +52,9 @@ struct TomlEntry {
   TomlNode value;
 };
 
-// Reads `text` into *root, a table; what *root held is gone. Returns empty, or one sentence without a newline that says
+// Reads `text` into *root, a table; what *root held is gone. An objection is one sentence without a newline that says
 // what is wrong; *line is its line then, from 1, and *root is empty. Any bytes may stand in `text`.
-std::string parse_toml(std::string_view text, TomlNode* root, uint32_t* line);
+Objection parse_toml(std::string_view text, TomlNode* root, uint32_t* line);
 
 // `text` with control characters, and what is no UTF-8, as \xNN: fit for a message of one line.
 std::string printable(std::string_view text);

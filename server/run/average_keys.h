@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
 

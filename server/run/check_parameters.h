@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "server/run/objection.h"
+#include "server/base/objection.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "server/run/objection.h"
+#include "server/base/objection.h"
 
 namespace gradstream {
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/base/config.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
 
 namespace gradstream {

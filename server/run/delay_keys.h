@@ -3,8 +3,8 @@
 #ifndef GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
 
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {

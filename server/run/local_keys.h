@@ -3,8 +3,8 @@
 #define GRADSTREAM_SERVER_RUN_LOCAL_KEYS_H_
 
 #include "runtime/base/config.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {

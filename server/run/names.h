@@ -5,7 +5,6 @@
 #define GRADSTREAM_SERVER_RUN_NAMES_H_
 
 #include <array>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,21 +15,11 @@
 #include "runtime/training/secant.h"
 #include "runtime/training/stream.h"
 #include "runtime/training/task.h"
+#include "server/base/enum_names.h"
 #include "server/run/choices.h"
 
 namespace gradstream {
 
-template <typename Enum>
-struct EnumName {
-  const char* word;
-  Enum value;
-};
-template <typename Enum>
-using EnumNames = std::span<const EnumName<Enum>>;
-
-// The table of an enum. Only the enums below have one.
-template <typename Enum>
-inline constexpr std::array<EnumName<Enum>, 0> kEnumNames = {};
 template <>
 inline constexpr auto kEnumNames<ManifoldId> =
     std::to_array<EnumName<ManifoldId>>({{"euclidean", ManifoldId::kEuclidean},
@@ -150,35 +139,6 @@ inline constexpr auto kEnumNames<StalenessTable> =
                                              {"inverse_sqrt", StalenessTable::kInverseSqrt},
                                              {"polynomial", StalenessTable::kPolynomial},
                                              {"hinge", StalenessTable::kHinge}});
-
-// All words of an enum, each with its value.
-template <typename Enum>
-constexpr EnumNames<Enum> names_of() {
-  static_assert(!kEnumNames<Enum>.empty(), "an enum without a table");
-  return kEnumNames<Enum>;
-}
-
-// Static text; "none" for a value that has no word.
-template <typename Enum>
-constexpr const char* name_of(Enum value) {
-  for (const auto& [word, known] : names_of<Enum>()) {
-    if (known == value) {
-      return word;
-    }
-  }
-  return "none";
-}
-
-// The value of a word; `none` for a word that is not in the table.
-template <typename Enum>
-constexpr Enum parse_name(std::string_view text, Enum none) {
-  for (const auto& [word, value] : names_of<Enum>()) {
-    if (text == word) {
-      return value;
-    }
-  }
-  return none;
-}
 
 // The retractions and transports of a manifold for a sentence: "polar with projection, qr with projection, ...".
 std::string variants_of(ManifoldId id);

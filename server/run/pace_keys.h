@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "server/base/objection.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/run/objection.h"
+#include "server/base/objection.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

@@ -70,9 +70,9 @@ int open_source(const std::string& path, Connection* out, std::string* cause) {
   return code;
 }
 
-// Empty, or why not. A copy that keeps the source's write-ahead log could not be read in a folder where its reader may
-// not write. SQLite goes on in the mode that it has, without an error, where it cannot change it.
-std::string end_wal(sqlite3* target) {
+// An objection says why not. A copy that keeps the source's write-ahead log could not be read in a folder where its
+// reader may not write. SQLite goes on in the mode that it has, without an error, where it cannot change it.
+Objection end_wal(sqlite3* target) {
   std::string mode = "unknown";
   const auto note = [](void* out, int, char** values, char**) {
     *static_cast<std::string*>(out) = values[0];
@@ -120,7 +120,7 @@ int copy_pages(const std::string& from, const std::string& to, std::string* caus
   code = sqlite3_backup_step(backup, -1);
   const int finished = sqlite3_backup_finish(backup);
   code = code == SQLITE_DONE ? finished : code;
-  *cause = code == SQLITE_OK ? end_wal(target.get()) : cause_at_copy(code, raw, number);
+  *cause = code == SQLITE_OK ? end_wal(target.get()).sentence : cause_at_copy(code, raw, number);
   return code == SQLITE_OK && !cause->empty() ? SQLITE_ERROR : code;
 }
 
@@ -140,14 +140,17 @@ StoreStatus copy_database(const std::string& from, const std::string& to, std::s
     return StoreStatus::kFailed;
   }
   // By this name SQLite would not find what the server has in its write-ahead log.
-  *error = DatabaseLock::check_name(from);
-  if (!error->empty()) {
+  if (const Objection objection = DatabaseLock::check_name(from)) {
+    *error = objection.sentence;
     return StoreStatus::kBusy;
   }
   DatabaseOwner owner;
-  DatabaseLock::probe(from, &owner);
-  if (const std::string damage = owner.is_held ? "" : find_wal_damage(from); !damage.empty()) {
-    *error = "the write-ahead log " + from + "-wal is damaged: " + damage + "; " + kUseAnotherCopy;
+  if (const Objection objection = DatabaseLock::probe(from, &owner)) {
+    *error = objection.sentence;
+    return StoreStatus::kFailed;
+  }
+  if (const Objection damage = owner.is_held ? "" : find_wal_damage(from)) {
+    *error = "the write-ahead log " + from + "-wal is damaged: " + damage.sentence + "; " + kUseAnotherCopy;
     return StoreStatus::kCorrupt;
   }
   const int file = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);

@@ -130,11 +130,11 @@ std::string served_elsewhere(const std::string& path, const std::string& process
          "; stop that server, or set server.database to the name that it uses";
 }
 
-// Empty, or what has become of the file that a server serves by this name. A server that has not chosen its run yet may
-// not have made it.
-std::string find_lost_file(const std::string& path, bool is_there) {
+// An objection: what has become of the file that a server serves by this name. A server that has not chosen its run yet
+// may not have made it.
+Objection find_lost_file(const std::string& path, bool is_there) {
   DatabaseOwner owner;
-  if (!DatabaseLock::probe(path, &owner).empty() || !owner.is_held || owner.run == 0) {
+  if (DatabaseLock::probe(path, &owner) || !owner.is_held || owner.run == 0) {
     return {};
   }
   return "the server of database " + path + ", process " + std::to_string(owner.process) +
@@ -153,7 +153,7 @@ DatabaseLock::~DatabaseLock() {
   }
 }
 
-std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner* out) {
+Objection DatabaseLock::probe(const std::string& database_path, DatabaseOwner* out) {
   *out = DatabaseOwner();
   const std::string path = lock_path_of(database_path);
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -171,7 +171,7 @@ std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner*
                                     : "cannot lock " + path + ": " + std::strerror(cause) + "; check its file system";
 }
 
-std::string DatabaseLock::check_name(const std::string& database_path) {
+Objection DatabaseLock::check_name(const std::string& database_path) {
   std::string lock_path;
   if (is_held_here(database_path, &lock_path)) {
     return lock_path == lock_path_of(database_path) ? "" : served_elsewhere(database_path, std::to_string(::getpid()));
@@ -182,15 +182,15 @@ std::string DatabaseLock::check_name(const std::string& database_path) {
   }
   DatabaseOwner owner;
   const bool is_locked = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  std::string problem = is_locked ? probe(database_path, &owner) : std::string();
-  if (is_locked && problem.empty() && !owner.is_held) {
+  Objection problem = is_locked ? probe(database_path, &owner) : std::string();
+  if (is_locked && !problem && !owner.is_held) {
     problem = served_elsewhere(database_path, holder_of(file));
   }
   ::close(file);
   return is_locked ? problem : find_lost_file(database_path, true);
 }
 
-std::string DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {
+Objection DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {
   is_failure_temporary_ = false;
   database_path_ = database_path;
   path_ = lock_path_of(database_path);
@@ -202,8 +202,8 @@ std::string DatabaseLock::take(const std::string& database_path, uint32_t patien
   if (cause == 0) {
     note_holding(this, path_, -1);
     const bool is_there = ::access(database_path.c_str(), F_OK) == 0;
-    std::string problem = is_there ? hold_file(patience_ms) : std::string();
-    return problem.empty() ? write_owner(0) : problem;
+    Objection problem = is_there ? hold_file(patience_ms) : std::string();
+    return problem ? problem : write_owner(0);
   }
   const DatabaseOwner owner = read_owner(owner_file_);
   ::close(owner_file_);
@@ -216,7 +216,7 @@ std::string DatabaseLock::take(const std::string& database_path, uint32_t patien
          "; stop that one, or set server.database to another path";
 }
 
-std::string DatabaseLock::hold_file(uint32_t patience_ms) {
+Objection DatabaseLock::hold_file(uint32_t patience_ms) {
   struct stat named = {};
   struct stat held = {};
   if (file_ >= 0) {
@@ -237,17 +237,17 @@ std::string DatabaseLock::hold_file(uint32_t patience_ms) {
   std::string lock_path;
   const bool is_ours = is_held_here(database_path_, &lock_path);
   const std::string process = is_ours ? std::to_string(::getpid()) : holder_of(file_);
-  std::string problem =
+  Objection problem =
       cause == EWOULDBLOCK ? served_elsewhere(database_path_, process) : cannot_lock(database_path_, cause);
   ::close(file_);
   file_ = -1;
   return problem;
 }
 
-std::string DatabaseLock::name_run(uint32_t run) { return write_owner(run); }
+Objection DatabaseLock::name_run(uint32_t run) { return write_owner(run); }
 
 // The new line is never shorter than the old one of the same process, so that a probe reads no mixture of two.
-std::string DatabaseLock::write_owner(uint32_t run) {
+Objection DatabaseLock::write_owner(uint32_t run) {
   const std::string line = std::to_string(::getpid()) + " " + std::to_string(run) + "\n";
   if ((run == 0 && ::ftruncate(owner_file_, 0) != 0) || ::pwrite(owner_file_, line.data(), line.size(), 0) < 0) {
     return fail("cannot write " + path_, errno, "free space on that disk");
@@ -256,7 +256,7 @@ std::string DatabaseLock::write_owner(uint32_t run) {
 }
 
 // cause: errno.
-std::string DatabaseLock::fail(const std::string& what, int cause, const char* remedy) {
+Objection DatabaseLock::fail(const std::string& what, int cause, const char* remedy) {
   is_failure_temporary_ = is_temporary(cause);
   return what + ": " + cause_text(cause) + "; " + remedy_text(cause, remedy);
 }

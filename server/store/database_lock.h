@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "server/base/objection.h"
+
 namespace gradstream {
 
 // Who holds the lock of a database.
@@ -29,25 +31,25 @@ class DatabaseLock {
   ~DatabaseLock();
   DatabaseLock(const DatabaseLock&) = delete;
   DatabaseLock& operator=(const DatabaseLock&) = delete;
-  // Empty, or a sentence that names the other server's process and the remedy. Tries for patience_ms: a command that
+  // An objection names the other server's process and the remedy. Tries for patience_ms: a command that
   // probes holds the lock for a moment.
-  std::string take(const std::string& database_path, uint32_t patience_ms = 0);
-  // After take() and after the database was opened, which may have made it. Empty, or a sentence: it is served under
+  Objection take(const std::string& database_path, uint32_t patience_ms = 0);
+  // After take() and after the database was opened, which may have made it. An objection: it is served under
   // another name, or another file has taken its place meanwhile.
-  std::string hold_file(uint32_t patience_ms = 0);
-  // After take(): the run that this server serves. Empty, or a sentence.
-  std::string name_run(uint32_t run);
+  Objection hold_file(uint32_t patience_ms = 0);
+  // After take(): the run that this server serves.
+  Objection name_run(uint32_t run);
   // Whether what take(), hold_file() or name_run() told last may mend by itself (host/file_cause.h).
   bool is_failure_temporary() const { return is_failure_temporary_; }
-  // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
-  static std::string probe(const std::string& database_path, DatabaseOwner* out);
-  // Before a connection to the database: empty, or a sentence where a server serves the file and calls it by another
+  // Which server holds it. An objection when that cannot be known. Leaves nothing held.
+  static Objection probe(const std::string& database_path, DatabaseOwner* out);
+  // Before a connection to the database. Objects where a server serves the file and calls it by another
   // name, or where the file that a server serves by this name is gone or has been replaced.
-  static std::string check_name(const std::string& database_path);
+  static Objection check_name(const std::string& database_path);
 
  private:
-  std::string write_owner(uint32_t run);
-  std::string fail(const std::string& what, int cause, const char* remedy);
+  Objection write_owner(uint32_t run);
+  Objection fail(const std::string& what, int cause, const char* remedy);
 
   int owner_file_ = -1;  // <path>.lock
   int file_ = -1;        // the database; -1: it was not there

@@ -5,40 +5,6 @@
 
 namespace gradstream {
 
-const char* stored_run_state_text(StoredRunState state) {
-  switch (state) {
-    case StoredRunState::kActive:
-      return "active";
-    case StoredRunState::kStopRequested:
-      return "stop requested";
-    case StoredRunState::kFinished:
-      return "finished";
-    case StoredRunState::kStopped:
-      return "stopped";
-    case StoredRunState::kPauseRequested:
-      return "pause requested";
-    case StoredRunState::kPaused:
-      return "paused";
-    case StoredRunState::kResumeRequested:
-      return "resume requested";
-  }
-  return "unknown";
-}
-
-const char* device_state_text(DeviceState state) {
-  switch (state) {
-    case DeviceState::kPending:
-      return "pending";
-    case DeviceState::kActive:
-      return "active";
-    case DeviceState::kDisabled:
-      return "disabled";
-    case DeviceState::kRevoked:
-      return "revoked";
-  }
-  return "unknown";
-}
-
 std::string identity_of_generation(const std::string& name, uint32_t generation) {
   return generation == 0 ? name : name + "~" + std::to_string(generation);
 }

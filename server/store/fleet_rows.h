@@ -2,17 +2,25 @@
 #ifndef GRADSTREAM_SERVER_STORE_FLEET_ROWS_H_
 #define GRADSTREAM_SERVER_STORE_FLEET_ROWS_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "server/base/enum_names.h"
 #include "server/base/secret.h"
 
 namespace gradstream {
 
 //   pending --enable--> active <--enable/disable--> disabled        each --revoke--> revoked, for good
 enum class DeviceState : uint8_t { kPending = 1, kActive = 2, kDisabled = 3, kRevoked = 4 };
-const char* device_state_text(DeviceState state);
+template <>
+inline constexpr auto kEnumNames<DeviceState> =
+    std::to_array<EnumName<DeviceState>>({{"pending", DeviceState::kPending},
+                                          {"active", DeviceState::kActive},
+                                          {"disabled", DeviceState::kDisabled},
+                                          {"revoked", DeviceState::kRevoked}});
+constexpr const char* device_state_text(DeviceState state) { return name_of(state, "unknown"); }
 
 using DeviceKey = Secret<32>;
 
@@ -65,7 +73,16 @@ enum class StoredRunState : uint8_t {
   kPaused = 6,
   kResumeRequested = 7
 };
-const char* stored_run_state_text(StoredRunState state);
+template <>
+inline constexpr auto kEnumNames<StoredRunState> =
+    std::to_array<EnumName<StoredRunState>>({{"active", StoredRunState::kActive},
+                                             {"stop requested", StoredRunState::kStopRequested},
+                                             {"finished", StoredRunState::kFinished},
+                                             {"stopped", StoredRunState::kStopped},
+                                             {"pause requested", StoredRunState::kPauseRequested},
+                                             {"paused", StoredRunState::kPaused},
+                                             {"resume requested", StoredRunState::kResumeRequested}});
+constexpr const char* stored_run_state_text(StoredRunState state) { return name_of(state, "unknown"); }
 // Whether devices belong to the run: neither paused nor over, nor so without a server.
 bool is_active(StoredRunState state);
 

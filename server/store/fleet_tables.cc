@@ -62,205 +62,228 @@ constexpr int kClaimIsWhole = 8;
 
 // ---- Devices --------------------------------------------------------------------------------------------------------
 
-StoreStatus SqliteDatabase::insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added) {
+Expected<bool> SqliteDatabase::insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms) {
   Use use(*this, kInsertDevice);
   use.bind(1, index);
   use.bind_text(2, row.name);
   use.bind_blob(3, row.key);
   use.bind(4, now_ms);
   use.bind(5, static_cast<uint64_t>(row.state));
-  const int code = use.step();
-  *added = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
+  if (const int code = use.step(); code != SQLITE_DONE) {
+    return fail(code, "add the device");
+  }
+  return sqlite3_changes(connection_) == 1;
 }
 
-StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                                       std::optional<uint32_t>* index, DeviceState state) {
-  index->reset();
-  bool added = false;
-  int64_t count = 0;
+// Of every state: the index of the next one.
+Expected<uint64_t> SqliteDatabase::count_devices() {
+  const Expected<int64_t> count = query_number("SELECT count(*) FROM devices");
+  GS_TRY_STORE(count);
+  return static_cast<uint64_t>(*count);
+}
+
+Expected<std::optional<uint32_t>> SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key,
+                                                             uint64_t now_ms, DeviceState state) {
   EnrolledDevice row;
   row.name = name;
   row.state = state;
   row.key = DeviceKey(key);
-  const StoreStatus status = change([&] {
-    GS_TRY_STORE(query_number("SELECT count(*) FROM devices", &count));
-    return insert_device(row, static_cast<uint64_t>(count), now_ms, &added);
+  return change([&]() -> Expected<std::optional<uint32_t>> {
+    const Expected<uint64_t> count = count_devices();
+    GS_TRY_STORE(count);
+    const Expected<bool> is_added = insert_device(row, *count, now_ms);
+    GS_TRY_STORE(is_added);
+    return *is_added ? std::optional(static_cast<uint32_t>(*count)) : std::nullopt;
   });
-  if (status == StoreStatus::kOk && added) {
-    *index = static_cast<uint32_t>(count);
-  }
-  return status;
 }
 
-StoreStatus SqliteDatabase::add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms, std::string* taken) {
-  taken->clear();
+Expected<std::string> SqliteDatabase::add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms) {
+  std::string taken;
   const StoreStatus status = change([&] {
-    int64_t count = 0;
-    GS_TRY_STORE(query_number("SELECT count(*) FROM devices", &count));
+    const Expected<uint64_t> count = count_devices();
+    GS_TRY_STORE(count);
+    uint64_t index = *count;
     for (const EnrolledDevice& row : rows) {
-      bool added = false;
-      GS_TRY_STORE(insert_device(row, static_cast<uint64_t>(count++), now_ms, &added));
-      if (!added) {
-        *taken = row.name;
+      const Expected<bool> is_added = insert_device(row, index++, now_ms);
+      GS_TRY_STORE(is_added);
+      if (!*is_added) {
+        taken = row.name;
         return StoreStatus::kFailed;  // takes the whole transaction back
       }
     }
     return StoreStatus::kOk;
   });
-  return taken->empty() ? status : StoreStatus::kOk;
+  if (taken.empty()) {
+    GS_TRY_STORE(status);
+  }
+  return taken;
 }
 
-StoreStatus SqliteDatabase::find_device_state(const std::string& name, std::optional<DeviceState>* out) {
+Expected<std::optional<DeviceState>> SqliteDatabase::find_device_state(const std::string& name) {
   Use use(*this, "SELECT state,is_whole FROM checked_devices WHERE name=?1");
   use.bind_text(1, name);
   const int code = use.step();
-  if (code == SQLITE_ROW) {
-    if (use.number(1) == 0) {
-      return fail_damaged("devices", name);
-    }
-    *out = static_cast<DeviceState>(use.number(0));
-    return StoreStatus::kOk;
+  if (code == SQLITE_DONE) {
+    return std::nullopt;
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
+  if (code != SQLITE_ROW) {
+    return fail(code, "read the device");
+  }
+  if (use.number(1) == 0) {
+    return fail_damaged("devices", name);
+  }
+  return static_cast<DeviceState>(use.number(0));
 }
 
-StoreStatus SqliteDatabase::set_device_state(const std::string& name, DeviceState state,
-                                             std::optional<DeviceState>* before) {
-  before->reset();
-  return change([&] {
-    GS_TRY_STORE(find_device_state(name, before));
-    if (!*before || *before == DeviceState::kRevoked) {
-      return StoreStatus::kOk;
+Expected<std::optional<DeviceState>> SqliteDatabase::set_device_state(const std::string& name, DeviceState state) {
+  return change([&]() -> Expected<std::optional<DeviceState>> {
+    const Expected<std::optional<DeviceState>> before = find_device_state(name);
+    GS_TRY_STORE(before);
+    if (!*before || **before == DeviceState::kRevoked) {
+      return before;
     }
     Use use(*this, "UPDATE devices SET state=?2 WHERE name=?1");
     use.bind_text(1, name);
     use.bind(2, static_cast<uint64_t>(state));
-    const int code = use.step();
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "change the device's state");
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "change the device's state");
+    }
+    return before;
   });
 }
 
-StoreStatus SqliteDatabase::revoke_device(const std::string& name, bool* found) {
-  std::optional<DeviceState> before;
-  const StoreStatus status = set_device_state(name, DeviceState::kRevoked, &before);
-  *found = before.has_value();
-  return status;
+Expected<bool> SqliteDatabase::revoke_device(const std::string& name) {
+  const Expected<std::optional<DeviceState>> before = set_device_state(name, DeviceState::kRevoked);
+  GS_TRY_STORE(before);
+  return before->has_value();
 }
 
-StoreStatus SqliteDatabase::rotate_key(const std::string& name, std::span<const uint8_t, 32> key,
-                                       uint64_t previous_until_ms, std::optional<uint32_t>* generation) {
-  generation->reset();
-  return change([&] {
+Expected<std::optional<uint32_t>> SqliteDatabase::rotate_key(const std::string& name, std::span<const uint8_t, 32> key,
+                                                             uint64_t previous_until_ms) {
+  return change([&]() -> Expected<std::optional<uint32_t>> {
+    std::optional<uint32_t> generation;
     Use use(*this, kRotateKey);
     use.bind_text(1, name);
     use.bind_blob(2, key);
     use.bind(3, previous_until_ms);
     int code = use.step();
     if (code == SQLITE_ROW) {
-      *generation = use.number32(0);
+      generation = use.number32(0);
       code = use.step();
     }
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "rotate the device's key");
+    if (code != SQLITE_DONE) {
+      return fail(code, "rotate the device's key");
+    }
+    return generation;
   });
 }
 
-StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<EnrolledDevice>* out) {
-  out->reset();
+Expected<std::optional<EnrolledDevice>> SqliteDatabase::find_device(const std::string& name) {
   Use use(*this, kSelectDevice);
   use.bind_text(1, name);
   const int code = use.step();
-  if (code == SQLITE_ROW) {
-    const EnrolledDevice row = device_of(use);
-    // The name also: an index that is damaged leads to another device's row.
-    if (use.number(kDeviceIsWhole) == 0 || row.name != name) {
-      return fail_damaged("devices", name);
-    }
-    *out = row;
-    read_key(use.blob(kDeviceIsWhole + 1), &(*out)->key);
-    read_key(use.blob(kDeviceIsWhole + 2), &(*out)->previous_key);
-    return StoreStatus::kOk;
+  if (code == SQLITE_DONE) {
+    return std::nullopt;
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
+  if (code != SQLITE_ROW) {
+    return fail(code, "read the device");
+  }
+  EnrolledDevice row = device_of(use);
+  // The name also: an index that is damaged leads to another device's row.
+  if (use.number(kDeviceIsWhole) == 0 || row.name != name) {
+    return fail_damaged("devices", name);
+  }
+  read_key(use.blob(kDeviceIsWhole + 1), &row.key);
+  read_key(use.blob(kDeviceIsWhole + 2), &row.previous_key);
+  return row;
 }
 
-StoreStatus SqliteDatabase::devices(std::vector<EnrolledDevice>* out) {
-  out->clear();
+Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices() {
+  std::vector<EnrolledDevice> rows;
   Use use(*this, kSelectDevices);
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
-    out->push_back(device_of(use));
+    rows.push_back(device_of(use));
     if (use.number(kDeviceIsWhole) == 0) {
-      return fail_damaged("devices", out->back().name);
+      return fail_damaged("devices", rows.back().name);
     }
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the devices");
+  if (code != SQLITE_DONE) {
+    return fail(code, "read the devices");
+  }
+  return rows;
 }
 
 // ---- Claims --------------------------------------------------------------------------------------------------------
 
-StoreStatus SqliteDatabase::add_claim(ClaimRow* row) {
-  row->id = 0;
-  return change([&] {
+Expected<std::optional<uint32_t>> SqliteDatabase::add_claim(const ClaimRow& row) {
+  return change([&]() -> Expected<std::optional<uint32_t>> {
     Use use(*this,
             "INSERT INTO claims (name,key,count_max,expires_ms,device_state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)"
             " ON CONFLICT(name) DO NOTHING");
-    use.bind_text(1, row->name);
-    use.bind_blob(2, row->key);
-    use.bind(3, row->count_max);
-    use.bind(4, row->expires_ms);
-    use.bind(5, static_cast<uint64_t>(row->device_state));
-    use.bind(6, row->created_ms);
-    const int code = use.step();
-    row->id = sqlite3_changes(connection_) == 1 ? static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_)) : 0;
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the claim");
+    use.bind_text(1, row.name);
+    use.bind_blob(2, row.key);
+    use.bind(3, row.count_max);
+    use.bind(4, row.expires_ms);
+    use.bind(5, static_cast<uint64_t>(row.device_state));
+    use.bind(6, row.created_ms);
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "add the claim");
+    }
+    return sqlite3_changes(connection_) == 1
+               ? std::optional(static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_)))
+               : std::nullopt;
   });
 }
 
-StoreStatus SqliteDatabase::claims(std::vector<ClaimRow>* out) {
-  out->clear();
+Expected<std::vector<ClaimRow>> SqliteDatabase::claims() {
+  std::vector<ClaimRow> rows;
   Use use(*this, kSelectClaims);
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
-    out->push_back(claim_of(use));
+    rows.push_back(claim_of(use));
     if (use.number(kClaimIsWhole) == 0) {
-      return fail_damaged("claims", out->back().name);
+      return fail_damaged("claims", rows.back().name);
     }
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claims");
+  if (code != SQLITE_DONE) {
+    return fail(code, "read the claims");
+  }
+  return rows;
 }
 
-StoreStatus SqliteDatabase::find_claim(const std::string& name, std::optional<ClaimRow>* out) {
-  out->reset();
+Expected<std::optional<ClaimRow>> SqliteDatabase::find_claim(const std::string& name) {
   Use use(*this, kSelectClaim);
   use.bind_text(1, name);
   const int code = use.step();
-  if (code == SQLITE_ROW) {
-    const ClaimRow row = claim_of(use);
-    if (use.number(kClaimIsWhole) == 0 || row.name != name) {
-      return fail_damaged("claims", name);
-    }
-    *out = row;
-    read_key(use.blob(kClaimIsWhole + 1), &(*out)->key);
-    return StoreStatus::kOk;
+  if (code == SQLITE_DONE) {
+    return std::nullopt;
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
+  if (code != SQLITE_ROW) {
+    return fail(code, "read the claim");
+  }
+  ClaimRow row = claim_of(use);
+  if (use.number(kClaimIsWhole) == 0 || row.name != name) {
+    return fail_damaged("claims", name);
+  }
+  read_key(use.blob(kClaimIsWhole + 1), &row.key);
+  return row;
 }
 
-StoreStatus SqliteDatabase::end_claim(const std::string& name, uint64_t now_ms, bool* found) {
-  return change([&] {
+Expected<bool> SqliteDatabase::end_claim(const std::string& name, uint64_t now_ms) {
+  return change([&]() -> Expected<bool> {
     Use use(*this, "UPDATE claims SET is_ended=1, expires_ms=min(expires_ms,?2) WHERE name=?1");
     use.bind_text(1, name);
     use.bind(2, now_ms);
-    const int code = use.step();
-    *found = sqlite3_changes(connection_) == 1;
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "end the claim");
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "end the claim");
+    }
+    return sqlite3_changes(connection_) == 1;
   });
 }
 
-// state: of the device, where it is granted.
-StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
-                                        uint64_t now_ms, ClaimOutcome* out, DeviceState* state) {
+Expected<SqliteDatabase::ClaimRuling> SqliteDatabase::judge_claim(uint32_t id, const std::string& name,
+                                                                  std::span<const uint8_t, 32> key, uint64_t now_ms) {
   {
     Use use(*this, "SELECT key,claim,is_whole FROM checked_devices WHERE name=?1");
     use.bind_text(1, name);
@@ -271,8 +294,7 @@ StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, st
       }
       const auto known = use.blob(0);
       const bool is_same = use.number32(1) == id && std::equal(known.begin(), known.end(), key.begin(), key.end());
-      *out = is_same ? ClaimOutcome::kRepeated : ClaimOutcome::kNameTaken;
-      return StoreStatus::kOk;
+      return ClaimRuling{is_same ? ClaimOutcome::kRepeated : ClaimOutcome::kNameTaken};
     }
     if (code != SQLITE_DONE) {
       return fail(code, "read the device");
@@ -284,24 +306,27 @@ StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, st
   use.bind(1, id);
   use.bind(2, now_ms);
   const int code = use.step();
-  if (code == SQLITE_ROW && use.number(1) == 0) {
+  if (code == SQLITE_DONE) {
+    return ClaimRuling{ClaimOutcome::kEnded};
+  }
+  if (code != SQLITE_ROW) {
+    return fail(code, "read the claim");
+  }
+  if (use.number(1) == 0) {
     return fail_damaged("claims", use.text(2));
   }
-  if (code == SQLITE_ROW) {
-    *state = static_cast<DeviceState>(use.number(0));
-  }
-  *out = code == SQLITE_ROW ? ClaimOutcome::kGranted : ClaimOutcome::kEnded;
-  return code == SQLITE_ROW || code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
+  return ClaimRuling{ClaimOutcome::kGranted, static_cast<DeviceState>(use.number(0))};
 }
 
 StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms) {
-  int64_t count = 0;
-  bool added = false;
-  GS_TRY_STORE(query_number("SELECT count(*) FROM devices", &count));
-  GS_TRY_STORE(insert_device(row, static_cast<uint64_t>(count), now_ms, &added));
+  const Expected<uint64_t> count = count_devices();
+  GS_TRY_STORE(count);
+  const Expected<bool> is_added = insert_device(row, *count, now_ms);
+  GS_TRY_STORE(is_added);
+  GS_ASSERT(*is_added);  // judge_claim() has found no device of this name in the same transaction
   Use note(*this, "UPDATE devices SET claim=?1 WHERE device_index=?2");
   note.bind(1, id);
-  note.bind(2, static_cast<uint64_t>(count));
+  note.bind(2, *count);
   int code = note.step();
   if (code != SQLITE_DONE) {
     return fail(code, "note the device's claim");
@@ -312,32 +337,36 @@ StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const EnrolledDevice& ro
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "count the claim");
 }
 
-StoreStatus SqliteDatabase::claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
-                                         uint64_t now_ms, ClaimOutcome* out) {
-  EnrolledDevice row;
-  row.name = name;
-  row.key = DeviceKey(key);
+Expected<ClaimOutcome> SqliteDatabase::claim_device(uint32_t id, const std::string& name,
+                                                    std::span<const uint8_t, 32> key, uint64_t now_ms) {
   // First without a transaction: what is refused costs the disk nothing.
-  GS_TRY_STORE(judge_claim(id, name, key, now_ms, out, &row.state));
-  if (*out != ClaimOutcome::kGranted) {
-    return StoreStatus::kOk;
+  const Expected<ClaimRuling> first = judge_claim(id, name, key, now_ms);
+  GS_TRY_STORE(first);
+  if (first->outcome != ClaimOutcome::kGranted) {
+    return first->outcome;
   }
-  return change([&] {
-    GS_TRY_STORE(judge_claim(id, name, key, now_ms, out, &row.state));
-    return *out == ClaimOutcome::kGranted ? insert_claimed(id, row, now_ms) : StoreStatus::kOk;
+  return change([&]() -> Expected<ClaimOutcome> {
+    const Expected<ClaimRuling> ruling = judge_claim(id, name, key, now_ms);
+    GS_TRY_STORE(ruling);
+    if (ruling->outcome == ClaimOutcome::kGranted) {
+      EnrolledDevice row;
+      row.name = name;
+      row.key = DeviceKey(key);
+      row.state = ruling->state;
+      GS_TRY_STORE(insert_claimed(id, row, now_ms));
+    }
+    return ruling->outcome;
   });
 }
 
 // ---- What ends by itself --------------------------------------------------------------------------------------------
 
-StoreStatus SqliteDatabase::next_expiry(uint64_t* out) {
-  int64_t next = 0;
-  const StoreStatus status = query_number(
+Expected<uint64_t> SqliteDatabase::next_expiry() {
+  const Expected<int64_t> next = query_number(
       "SELECT coalesce(min(until_ms),-1) FROM (SELECT previous_until_ms AS until_ms FROM devices"
-      " WHERE previous_until_ms<>0 UNION ALL SELECT expires_ms FROM claims WHERE is_ended=0)",
-      &next);
-  *out = static_cast<uint64_t>(next);  // -1 is UINT64_MAX
-  return status;
+      " WHERE previous_until_ms<>0 UNION ALL SELECT expires_ms FROM claims WHERE is_ended=0)");
+  GS_TRY_STORE(next);
+  return static_cast<uint64_t>(*next);  // -1 is UINT64_MAX
 }
 
 StoreStatus SqliteDatabase::end_all_until(uint64_t now_ms) {
@@ -355,12 +384,14 @@ StoreStatus SqliteDatabase::end_all_until(uint64_t now_ms) {
   return code == SQLITE_DONE ? note_time(&now_ms) : fail(code, "end claims");
 }
 
-StoreStatus SqliteDatabase::end_expired(uint64_t now_ms, uint64_t* next_ms) {
-  StoreStatus status = next_expiry(next_ms);
-  if (status == StoreStatus::kOk && *next_ms <= now_ms) {
-    status = change([&] { return end_all_until(now_ms); });
+Expected<uint64_t> SqliteDatabase::end_expired(uint64_t now_ms) {
+  const Expected<uint64_t> next_ms = next_expiry();
+  GS_TRY_STORE(next_ms);
+  if (*next_ms > now_ms) {
+    return next_ms;
   }
-  return status == StoreStatus::kOk ? next_expiry(next_ms) : status;
+  GS_TRY_STORE(change([&] { return end_all_until(now_ms); }));
+  return next_expiry();
 }
 
 }  // namespace gradstream

@@ -28,47 +28,52 @@ constexpr int kRunIsWhole = 7;  // the column
 
 }  // namespace
 
-StoreStatus SqliteDatabase::create_run(RunRow* row) {
-  return change([&] {
+Expected<uint32_t> SqliteDatabase::create_run(const RunRow& row) {
+  return change([&]() -> Expected<uint32_t> {
     Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
-    use.bind_text(1, row->name);
-    use.bind_text(2, row->parameters);
-    use.bind_text(3, row->source);
-    use.bind(4, row->digest);
-    use.bind(5, static_cast<uint64_t>(row->state));
-    use.bind(6, row->created_ms);
-    const int code = use.step();
-    row->id = static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "create the run");
+    use.bind_text(1, row.name);
+    use.bind_text(2, row.parameters);
+    use.bind_text(3, row.source);
+    use.bind(4, row.digest);
+    use.bind(5, static_cast<uint64_t>(row.state));
+    use.bind(6, row.created_ms);
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "create the run");
+    }
+    return static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
   });
 }
 
-StoreStatus SqliteDatabase::find_run(uint32_t id, std::optional<RunRow>* out) {
-  out->reset();
+Expected<std::optional<RunRow>> SqliteDatabase::find_run(uint32_t id) {
   Use use(*this, kSelectRun);
   use.bind(1, id);
   const int code = use.step();
-  if (code == SQLITE_ROW) {
-    if (use.number(kRunIsWhole) == 0) {
-      return fail_damaged("runs", std::to_string(id));
-    }
-    *out = run_of(use);
-    return StoreStatus::kOk;
+  if (code == SQLITE_DONE) {
+    return std::nullopt;
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the run");
+  if (code != SQLITE_ROW) {
+    return fail(code, "read the run");
+  }
+  if (use.number(kRunIsWhole) == 0) {
+    return fail_damaged("runs", std::to_string(id));
+  }
+  return run_of(use);
 }
 
-StoreStatus SqliteDatabase::runs(std::vector<RunRow>* out) {
-  out->clear();
+Expected<std::vector<RunRow>> SqliteDatabase::runs() {
+  std::vector<RunRow> rows;
   Use use(*this, kSelectRuns);
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
-    out->push_back(run_of(use));
+    rows.push_back(run_of(use));
     if (use.number(kRunIsWhole) == 0) {
-      return fail_damaged("runs", std::to_string(out->back().id));
+      return fail_damaged("runs", std::to_string(rows.back().id));
     }
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the runs");
+  if (code != SQLITE_DONE) {
+    return fail(code, "read the runs");
+  }
+  return rows;
 }
 
 StoreStatus SqliteDatabase::set_run_state(uint32_t run, StoredRunState state) {
@@ -81,30 +86,29 @@ StoreStatus SqliteDatabase::set_run_state(uint32_t run, StoredRunState state) {
   });
 }
 
-StoreStatus SqliteDatabase::exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to, bool* changed) {
-  return change([&] {
+Expected<bool> SqliteDatabase::exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to) {
+  return change([&]() -> Expected<bool> {
     Use use(*this, "UPDATE runs SET state=?3 WHERE id=?1 AND state=?2");
     use.bind(1, run);
     use.bind(2, static_cast<uint64_t>(from));
     use.bind(3, static_cast<uint64_t>(to));
-    const int code = use.step();
-    if (changed != nullptr) {
-      *changed = sqlite3_changes(connection_) == 1;
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "set the run's state");
     }
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
+    return sqlite3_changes(connection_) == 1;
   });
 }
 
-StoreStatus SqliteDatabase::current_run(std::optional<RunRow>* out) {
-  std::vector<RunRow> rows;
-  const StoreStatus status = runs(&rows);
-  out->reset();
-  for (RunRow& row : rows) {
-    if (is_active(row.state) || !out->has_value() || !is_active((*out)->state)) {
-      *out = std::move(row);
+Expected<std::optional<RunRow>> SqliteDatabase::current_run() {
+  Expected<std::vector<RunRow>> rows = runs();
+  GS_TRY_STORE(rows);
+  std::optional<RunRow> current;
+  for (RunRow& row : *rows) {
+    if (is_active(row.state) || !current || !is_active(current->state)) {
+      current = std::move(row);
     }
   }
-  return status;
+  return current;
 }
 
 }  // namespace gradstream

@@ -133,8 +133,8 @@ int find_system_cause(int sqlite_code, sqlite3* connection, const std::string& p
   return kind == SQLITE_READONLY || connection == nullptr ? 0 : sqlite3_system_errno(connection);
 }
 
-// Empty, or why no database can be at this path: its folder, its kind or its owner.
-std::string check_place(const std::string& path, const std::string& name, bool* is_there) {
+// An objection: why no database can be at this path: its folder, its kind or its owner.
+Objection check_place(const std::string& path, const std::string& name, bool* is_there) {
   *is_there = false;
   struct stat folder_info = {};
   const std::string folder = folder_of(path);
@@ -168,14 +168,14 @@ std::string check_place(const std::string& path, const std::string& name, bool* 
   return {};
 }
 
-// Empty, or a sentence: there is none, and none may be made.
-std::string check_presence(const std::string& path, const std::string& name, bool may_create, bool is_there) {
+// An objection: there is none, and none may be made.
+Objection check_presence(const std::string& path, const std::string& name, bool may_create, bool is_there) {
   return may_create || is_database_there(path)
              ? ""
              : "database " + name + (is_there ? " is an empty file; " : " does not exist; ") + kMakeDatabase;
 }
 
-std::string check_mode(const std::string& path, const std::string& name) {
+Objection check_mode(const std::string& path, const std::string& name) {
   return is_read_by_others(path) ? "database " + name + " can be read by others, and holds keys; chmod 600 " + path +
                                        ", and rotate the keys if somebody may have"
                                  : "";
@@ -183,11 +183,11 @@ std::string check_mode(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-std::string check_database_file(const std::string& path, bool may_create) {
+Objection check_database_file(const std::string& path, bool may_create) {
   bool is_there = false;
-  std::string problem = check_place(path, path, &is_there);
-  problem = problem.empty() ? DatabaseLock::check_name(path) : problem;
-  return problem.empty() ? check_presence(path, path, may_create, is_there) : problem;
+  Objection problem = check_place(path, path, &is_there);
+  problem = problem ? problem : DatabaseLock::check_name(path);
+  return problem ? problem : check_presence(path, path, may_create, is_there);
 }
 
 bool is_database_there(const std::string& path) {
@@ -228,10 +228,12 @@ void SqliteDatabase::remove_unused() {
 }
 
 bool SqliteDatabase::has_no_change() {
-  int64_t object_count = 0;
-  uint64_t changes = 0;
-  const bool is_read = query_number("SELECT count(*) FROM sqlite_schema", &object_count) == StoreStatus::kOk;
-  return is_read && (object_count == 0 || (change_count(&changes) == StoreStatus::kOk && changes == 0));
+  const Expected<int64_t> object_count = query_number("SELECT count(*) FROM sqlite_schema");
+  if (!object_count.is_ok() || *object_count == 0) {
+    return object_count.is_ok();
+  }
+  const Expected<uint64_t> changes = change_count();
+  return changes.is_ok() && *changes == 0;
 }
 
 const char* SqliteDatabase::remedy_of(StoreStatus status) const {
@@ -262,7 +264,9 @@ StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence, 
 }
 
 StoreStatus SqliteDatabase::fail(int sqlite_code, const char* what) {
-  const StoreStatus status = status_of(sqlite_code);
+  // A row too few or too many is no error of SQLite's: the tables do not hold what they must.
+  const StoreStatus known = status_of(sqlite_code);
+  const StoreStatus status = known == StoreStatus::kOk ? StoreStatus::kCorrupt : known;
   const char* const cause = connection_ == nullptr ? sqlite3_errstr(sqlite_code) : sqlite3_errmsg(connection_);
   const int system_cause = find_system_cause(sqlite_code, connection_, path_);
   const bool is_told = is_temporary(system_cause);
@@ -277,14 +281,13 @@ StoreStatus SqliteDatabase::execute(const char* sql) {
   return code == SQLITE_OK ? StoreStatus::kOk : fail(code, sql);
 }
 
-StoreStatus SqliteDatabase::query_number(const char* sql, int64_t* out) {
+Expected<int64_t> SqliteDatabase::query_number(const char* sql) {
   Use use(*this, sql);
   const int code = use.step();
   if (code != SQLITE_ROW) {
     return fail(code, sql);
   }
-  *out = static_cast<int64_t>(use.number(0));
-  return StoreStatus::kOk;
+  return static_cast<int64_t>(use.number(0));
 }
 
 // SQLite would create the file readable by everybody.
@@ -293,18 +296,18 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
     return StoreStatus::kOk;
   }
   bool is_there = false;
-  std::string problem = check_place(path_, name_, &is_there);
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kFailed, problem);
+  Objection problem = check_place(path_, name_, &is_there);
+  if (problem) {
+    return fail_with(StoreStatus::kFailed, problem.sentence);
   }
   // A file that a server has lost must not be made anew.
   problem = DatabaseLock::check_name(path_);
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kBusy, problem);
+  if (problem) {
+    return fail_with(StoreStatus::kBusy, problem.sentence);
   }
   problem = check_presence(path_, name_, options.may_create, is_there);
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kFailed, problem);
+  if (problem) {
+    return fail_with(StoreStatus::kFailed, problem.sentence);
   }
   if (is_there) {
     return StoreStatus::kOk;
@@ -336,36 +339,34 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                          cause);
 }
 
-StoreStatus SqliteDatabase::check_format(bool* is_new) {
-  int64_t application_id = 0;
-  int64_t object_count = 0;
+Expected<bool> SqliteDatabase::check_format() {
   // In this order: another process may make the tables in between, and names their owner in the same transaction.
-  StoreStatus status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
-  if (status == StoreStatus::kOk) {
-    status = query_number("PRAGMA application_id", &application_id);
+  const Expected<int64_t> object_count = query_number("SELECT count(*) FROM sqlite_schema");
+  const Expected<int64_t> application_id =
+      object_count.is_ok() ? query_number("PRAGMA application_id") : object_count.status();
+  if (application_id.status() == StoreStatus::kCorrupt) {
+    return fail_with(StoreStatus::kCorrupt, "database " + name_ +
+                                                " is no SQLite database, or its beginning is damaged; " +
+                                                remedy_of(StoreStatus::kCorrupt));
   }
-  if (status == StoreStatus::kCorrupt) {
-    return fail_with(status,
-                     "database " + name_ + " is no SQLite database, or its beginning is damaged; " + remedy_of(status));
-  }
-  GS_TRY_STORE(status);
-  *is_new = application_id == 0 && object_count == 0;
-  if (*is_new && is_copy_) {
+  GS_TRY_STORE(application_id);
+  const bool is_new = *application_id == 0 && *object_count == 0;
+  if (is_new && is_copy_) {
     return fail_with(StoreStatus::kCorrupt, "database " + name_ + " is empty; " + kUseAnotherCopy);
   }
-  if (!*is_new && application_id != kApplicationId) {
+  if (!is_new && *application_id != kApplicationId) {
     return fail_with(StoreStatus::kCorrupt, "database " + name_ + " belongs to another program; " +
                                                 (is_copy_ ? kUseAnotherCopy : "set server.database to another path"));
   }
-  return StoreStatus::kOk;
+  return is_new;
 }
 
 StoreStatus SqliteDatabase::make_schema() {
   Transaction transaction(*this);
   GS_TRY_STORE(transaction.begin());
-  bool is_new = false;
-  GS_TRY_STORE(check_format(&is_new));  // another process may have been first
-  if (is_new) {
+  const Expected<bool> is_new = check_format();  // another process may have been first
+  GS_TRY_STORE(is_new);
+  if (*is_new) {
     for (const char* const table : kSchema) {
       GS_TRY_STORE(execute(table));
     }
@@ -379,9 +380,10 @@ StoreStatus SqliteDatabase::make_schema() {
 
 // The numbers of the database itself, which each use of it believes. The format is one of them: so before it is read.
 StoreStatus SqliteDatabase::check_meta() {
-  int64_t has_checksums = 0;
-  GS_TRY_STORE(query_number("SELECT count(*) FROM pragma_table_info('meta') WHERE name='crc32c'", &has_checksums));
-  if (has_checksums == 0) {
+  const Expected<int64_t> has_checksums =
+      query_number("SELECT count(*) FROM pragma_table_info('meta') WHERE name='crc32c'");
+  GS_TRY_STORE(has_checksums);
+  if (*has_checksums == 0) {
     return StoreStatus::kOk;  // of an older format, or no table of ours, which check_schema() tells
   }
   Use use(*this, "SELECT key FROM meta WHERE crc32c<>gs_row_crc(key,value) LIMIT 1");
@@ -392,8 +394,10 @@ StoreStatus SqliteDatabase::check_meta() {
 }
 
 StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
-  int64_t version = 0;
-  GS_TRY_STORE(query_number("SELECT coalesce((SELECT value FROM meta WHERE key='schema_version'),0)", &version));
+  const Expected<int64_t> found =
+      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='schema_version'),0)");
+  GS_TRY_STORE(found);
+  const int64_t version = *found;
   if (version == kSchemaVersion) {
     return StoreStatus::kOk;
   }
@@ -409,22 +413,23 @@ StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
   }
   DatabaseOwner owner;
   if (!options.is_owner && options.vfs == nullptr) {
-    DatabaseLock::probe(path_, &owner);
+    GS_TRY_STORE(find_owner(&owner));
   }
   if (owner.is_held) {
     return fail_with(StoreStatus::kBusy, format + ", and an older server, process " + std::to_string(owner.process) +
                                              ", is at work on it; start that one anew with this release first");
   }
-  return migrate(version);
+  return migrate();
 }
 
-StoreStatus SqliteDatabase::migrate(int64_t version) {
+StoreStatus SqliteDatabase::migrate() {
   Transaction transaction(*this);
   GS_TRY_STORE(transaction.begin());
   // Another process may have been first.
-  GS_TRY_STORE(query_number("SELECT value FROM meta WHERE key='schema_version'", &version));
-  if (version < kSchemaVersion) {
-    for (; version < kSchemaVersion; ++version) {
+  const Expected<int64_t> found = query_number("SELECT value FROM meta WHERE key='schema_version'");
+  GS_TRY_STORE(found);
+  if (*found < kSchemaVersion) {
+    for (int64_t version = *found; version < kSchemaVersion; ++version) {
       GS_TRY_STORE(execute(kMigrations[version - 1]));
     }
     GS_TRY_STORE(execute(row_sign_statements().c_str()));
@@ -464,13 +469,13 @@ StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
   DatabaseOwner owner;
   if (!options.is_owner) {
     GS_TRY_STORE(check_served_log());
-    DatabaseLock::probe(path_, &owner);
+    GS_TRY_STORE(find_owner(&owner));
   }
-  const std::string damage = owner.is_held ? "" : find_wal_damage(path_);
-  return damage.empty()
+  const Objection damage = owner.is_held ? "" : find_wal_damage(path_);
+  return !damage
              ? StoreStatus::kOk
-             : fail_with(StoreStatus::kCorrupt, "the write-ahead log " + name_ + "-wal is damaged: " + damage + "; " +
-                                                    remedy_of(StoreStatus::kCorrupt));
+             : fail_with(StoreStatus::kCorrupt, "the write-ahead log " + name_ + "-wal is damaged: " + damage.sentence +
+                                                    "; " + remedy_of(StoreStatus::kCorrupt));
 }
 
 // Where a server has the database open, log and index are there. SQLite would make new ones, and the server would
@@ -480,7 +485,7 @@ StoreStatus SqliteDatabase::check_served_log() {
   const std::string real_path = std::filesystem::weakly_canonical(path_, ignored).string();
   for (int waited_ms = 0;; waited_ms += kModePauseMs) {
     DatabaseOwner owner;
-    DatabaseLock::probe(path_, &owner);
+    GS_TRY_STORE(find_owner(&owner));
     const bool has_all = id_of(real_path + kLogEnd).number != 0 && id_of(real_path + kIndexEnd).number != 0;
     if (has_all || !owner.is_held || owner.run == 0) {
       return StoreStatus::kOk;
@@ -492,6 +497,12 @@ StoreStatus SqliteDatabase::check_served_log() {
     }
     sqlite3_sleep(kModePauseMs);
   }
+}
+
+// Where nobody can tell whether a server is at work on the file, it is left alone.
+StoreStatus SqliteDatabase::find_owner(DatabaseOwner* out) {
+  const Objection problem = DatabaseLock::probe(path_, out);
+  return problem ? fail_with(StoreStatus::kFailed, problem.sentence) : StoreStatus::kOk;
 }
 
 // What a torn transaction has left in the log would look like damage behind the next torn one.
@@ -510,18 +521,18 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   if (const int registered = register_row_crc(connection_); registered != SQLITE_OK) {
     return fail(registered, "add a function");
   }
-  bool is_new = false;
-  GS_TRY_STORE(check_format(&is_new));
+  const Expected<bool> is_new = check_format();
+  GS_TRY_STORE(is_new);
   GS_TRY_STORE(use_wal());
   GS_TRY_STORE(execute(options.synchronous_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF"));
   GS_TRY_STORE(execute("PRAGMA foreign_keys=ON"));
   sqlite3_wal_autocheckpoint(connection_, options.checkpoint_pages);
   const std::string limit = "PRAGMA journal_size_limit=" + std::to_string(options.checkpoint_pages * kPageSize);
   GS_TRY_STORE(execute(limit.c_str()));  // the WAL gives back what one large burst took
-  if (is_new && !options.may_create) {
+  if (*is_new && !options.may_create) {
     return fail_with(StoreStatus::kFailed, "database " + name_ + " is empty; " + kMakeDatabase);
   }
-  if (is_new) {
+  if (*is_new) {
     GS_TRY_STORE(make_schema());
   }
   GS_TRY_STORE(check_meta());
@@ -540,9 +551,9 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   GS_TRY_STORE(check_wal(options));
   GS_TRY_STORE(connect(options));
   // After connect(), which says of another program's file that it is one.
-  const std::string problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kFailed, problem);
+  const Objection problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
+  if (problem) {
+    return fail_with(StoreStatus::kFailed, problem.sentence);
   }
   if (!options.check_integrity) {
     return StoreStatus::kOk;
@@ -585,14 +596,11 @@ StoreStatus SqliteDatabase::fail_damaged(const std::string& table, const std::st
 
 // ---- Changes -------------------------------------------------------------------------------------------------------
 
-StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
-  Transaction transaction(*this);
-  GS_TRY_STORE(transaction.begin());
-  GS_TRY_STORE(body());
+// The last of a change before its commit: a change of a file that is gone is none.
+StoreStatus SqliteDatabase::count_change() {
   GS_TRY_STORE(
       execute("INSERT INTO meta (key,value) VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1"));
-  GS_TRY_STORE(check_in_place());
-  return transaction.commit();
+  return check_in_place();
 }
 
 SqliteDatabase::FileId SqliteDatabase::id_of(const std::string& path) {
@@ -607,8 +615,8 @@ void SqliteDatabase::note_log() {
   index_ = id_of(real_path_ + kIndexEnd);
 }
 
-// Empty, or a sentence. A file of the right name is not enough: a command makes a new log where there is none.
-std::string SqliteDatabase::find_lost_log() {
+// A file of the right name is not enough: a command makes a new log where there is none.
+Objection SqliteDatabase::find_lost_log() {
   std::string removed;
   for (const auto& [what, end, id] : {std::tuple("the write-ahead log ", kLogEnd, log_),
                                       std::tuple("the index of the write-ahead log, ", kIndexEnd, index_)}) {
@@ -635,8 +643,8 @@ StoreStatus SqliteDatabase::check_in_place() {
     return StoreStatus::kOk;  // not a file of the operating system
   }
   if (has_moved == 0) {
-    const std::string lost = find_lost_log();
-    return lost.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kMoved, lost);
+    const Objection lost = find_lost_log();
+    return lost ? fail_with(StoreStatus::kMoved, lost.sentence) : StoreStatus::kOk;
   }
   const std::string what =
       "database " + name_ +
@@ -645,27 +653,31 @@ StoreStatus SqliteDatabase::check_in_place() {
 }
 
 // One of the database's own numbers; 0 where there is none.
-StoreStatus SqliteDatabase::read_meta(const char* key, uint64_t* out) {
-  *out = 0;
+Expected<uint64_t> SqliteDatabase::read_meta(const char* key) {
   Use use(*this, "SELECT value,is_whole FROM checked_meta WHERE key=?1");
   use.bind_text(1, key);
   const int code = use.step();
-  if (code == SQLITE_ROW) {
-    *out = use.number(0);
-    return use.number(1) != 0 ? StoreStatus::kOk : fail_damaged("meta", key);
+  if (code == SQLITE_DONE) {
+    return uint64_t{0};
   }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read its numbers");
+  if (code != SQLITE_ROW) {
+    return fail(code, "read its numbers");
+  }
+  if (use.number(1) == 0) {
+    return fail_damaged("meta", key);
+  }
+  return use.number(0);
 }
 
-StoreStatus SqliteDatabase::change_count(uint64_t* out) { return read_meta("change_count", out); }
+Expected<uint64_t> SqliteDatabase::change_count() { return read_meta("change_count"); }
 
-StoreStatus SqliteDatabase::latest_time(uint64_t* out) { return read_meta("latest_time_ms", out); }
+Expected<uint64_t> SqliteDatabase::latest_time() { return read_meta("latest_time_ms"); }
 
 StoreStatus SqliteDatabase::note_time(uint64_t* now_ms) {
-  uint64_t latest_ms = 0;
-  GS_TRY_STORE(latest_time(&latest_ms));
-  if (latest_ms >= *now_ms) {
-    *now_ms = latest_ms;
+  const Expected<uint64_t> latest_ms = latest_time();
+  GS_TRY_STORE(latest_ms);
+  if (*latest_ms >= *now_ms) {
+    *now_ms = *latest_ms;
     return StoreStatus::kOk;
   }
   Use use(*this,

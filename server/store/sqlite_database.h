@@ -12,20 +12,23 @@
 #define GRADSTREAM_SERVER_STORE_SQLITE_DATABASE_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/journal/store.h"
+#include "server/store/expected.h"
 #include "server/store/fleet_rows.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace gradstream {
+
+struct DatabaseOwner;
 
 struct SqliteOptions {
   std::string path;
@@ -45,14 +48,14 @@ struct SqliteOptions {
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
 };
 
-// Empty, or a sentence: no database can be opened at this path, for its folder, its kind or its owner, or because there
+// An objection: no database can be opened at this path, for its folder, its kind or its owner, or because there
 // is none and none may be made. What is in the file is not looked at.
-std::string check_database_file(const std::string& path, bool may_create = true);
+Objection check_database_file(const std::string& path, bool may_create = true);
 // Whether there is a file at the path that is not empty.
 bool is_database_there(const std::string& path);
 
-// One connection; used from one thread at a time. Each call returns kOk, or what went wrong with error() as a sentence
-// that names the file, the cause and the remedy.
+// One connection; used from one thread at a time. Each call gives kOk or its value, or what went wrong with error() as
+// a sentence that names the file, the cause and the remedy. A call that went wrong has changed nothing.
 class SqliteDatabase {
  public:
   SqliteDatabase() = default;
@@ -67,56 +70,58 @@ class SqliteDatabase {
   // Whether what error() tells may mend by itself (host/file_cause.h): a full or read-only disk, too many open files.
   bool is_failure_temporary() const { return is_failure_temporary_; }
 
-  // index is empty when the name is taken.
-  StoreStatus add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                         std::optional<uint32_t>* index, DeviceState state = DeviceState::kActive);
-  // All of them (name, key, state) or none; *taken: a name that is enrolled already.
-  StoreStatus add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms, std::string* taken);
-  // before: empty when there is no such device. What is revoked stays so.
-  StoreStatus set_device_state(const std::string& name, DeviceState state, std::optional<DeviceState>* before);
-  StoreStatus revoke_device(const std::string& name, bool* found);
-  // Both keys count, the old one until then. *generation: of the new one, empty when there is no such device.
-  StoreStatus rotate_key(const std::string& name, std::span<const uint8_t, 32> key, uint64_t previous_until_ms,
-                         std::optional<uint32_t>* generation);
-  StoreStatus find_device(const std::string& name, std::optional<EnrolledDevice>* out);
-  // Sets row->id; 0: the name is taken.
-  StoreStatus add_claim(ClaimRow* row);
+  // The enrolment index; empty: the name is taken.
+  Expected<std::optional<uint32_t>> add_device(const std::string& name, std::span<const uint8_t, 32> key,
+                                               uint64_t now_ms, DeviceState state = DeviceState::kActive);
+  // Adds all of them (name, key, state) or none. A name that is enrolled already; empty: all are added.
+  Expected<std::string> add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms);
+  // The state before; empty: there is no such device. What is revoked stays so.
+  Expected<std::optional<DeviceState>> set_device_state(const std::string& name, DeviceState state);
+  // Whether there is such a device.
+  Expected<bool> revoke_device(const std::string& name);
+  // Both keys count, the old one until then. The generation of the new one; empty: there is no such device.
+  Expected<std::optional<uint32_t>> rotate_key(const std::string& name, std::span<const uint8_t, 32> key,
+                                               uint64_t previous_until_ms);
+  Expected<std::optional<EnrolledDevice>> find_device(const std::string& name);
+  // The id; empty: the name is taken. row.id is not read.
+  Expected<std::optional<uint32_t>> add_claim(const ClaimRow& row);
   // In order of id, without their keys.
-  StoreStatus claims(std::vector<ClaimRow>* out);
-  StoreStatus find_claim(const std::string& name, std::optional<ClaimRow>* out);
-  // It lets in nobody from now on.
-  StoreStatus end_claim(const std::string& name, uint64_t now_ms, bool* found);
+  Expected<std::vector<ClaimRow>> claims();
+  Expected<std::optional<ClaimRow>> find_claim(const std::string& name);
+  // It lets in nobody from now on. Whether there is such a claim.
+  Expected<bool> end_claim(const std::string& name, uint64_t now_ms);
   // Enrols a device by claim `id`: durable on kGranted, nothing is changed by any other outcome.
-  StoreStatus claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                           ClaimOutcome* out);
+  Expected<ClaimOutcome> claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
+                                      uint64_t now_ms);
   // In order of index, without their keys.
-  StoreStatus devices(std::vector<EnrolledDevice>* out);
+  Expected<std::vector<EnrolledDevice>> devices();
 
-  // Sets row.id.
-  StoreStatus create_run(RunRow* row);
-  StoreStatus find_run(uint32_t id, std::optional<RunRow>* out);
-  StoreStatus runs(std::vector<RunRow>* out);
+  // The id. row.id is not read.
+  Expected<uint32_t> create_run(const RunRow& row);
+  Expected<std::optional<RunRow>> find_run(uint32_t id);
+  // In order of id.
+  Expected<std::vector<RunRow>> runs();
   // The active run, of which there is one at most, else the one with the highest id.
-  StoreStatus current_run(std::optional<RunRow>* out);
+  Expected<std::optional<RunRow>> current_run();
   StoreStatus set_run_state(uint32_t run, StoredRunState state);
-  // Only where the state is still `from`. changed may be null.
-  StoreStatus exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to, bool* changed);
+  // Only where the state is still `from`. Whether it was.
+  Expected<bool> exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to);
 
   // Wall time decides whether a claim and a rotated key count, and a clock can be set back, or start late after a power
   // cut. So the largest time that was ever seen is kept: milliseconds since the epoch, 0 in a new database.
-  StoreStatus latest_time(uint64_t* out);
+  Expected<uint64_t> latest_time();
   // *now_ms: a clock's time, raised to the latest one. Durable on kOk. If it fails to be stored, it is raised all the
-  // same.
+  // same, so it is no Expected.
   StoreStatus note_time(uint64_t* now_ms);
   // What is over by now_ms is over for good: claims end, and previous keys are dropped. Notes the time with it.
-  // *next_ms: when the next one is over; UINT64_MAX: none is open.
-  StoreStatus end_expired(uint64_t now_ms, uint64_t* next_ms);
+  // When the next one is over; UINT64_MAX: none is open.
+  Expected<uint64_t> end_expired(uint64_t now_ms);
 
   // kMoved: the file that this connection has open is no longer the one of its name, or its write-ahead log or the
   // log's index is not. Once another log or index was seen there, it stays kMoved: a command may have written to it.
   StoreStatus check_in_place();
   // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
-  StoreStatus change_count(uint64_t* out);
+  Expected<uint64_t> change_count();
 
  private:
   friend class SqliteStore;
@@ -135,34 +140,42 @@ class SqliteDatabase {
   StoreStatus connect(const SqliteOptions& options);
   StoreStatus check_wal(const SqliteOptions& options);
   StoreStatus check_served_log();
+  StoreStatus find_owner(DatabaseOwner* out);
   void note_log();
-  std::string find_lost_log();
+  Objection find_lost_log();
   void empty_wal();
   StoreStatus use_wal();
   StoreStatus check_pages();
   StoreStatus check_rows();
-  StoreStatus check_format(bool* is_new);
+  Expected<bool> check_format();  // whether it is a new file
   StoreStatus make_schema();
   StoreStatus check_meta();
   StoreStatus check_schema(const SqliteOptions& options);
-  StoreStatus migrate(int64_t version);
+  StoreStatus migrate();
 
   // The fleet, in fleet_tables.cc.
-  StoreStatus insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added);
-  StoreStatus find_device_state(const std::string& name, std::optional<DeviceState>* out);
-  StoreStatus judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                          ClaimOutcome* out, DeviceState* state);
-  StoreStatus next_expiry(uint64_t* out);
+  struct ClaimRuling {
+    ClaimOutcome outcome = ClaimOutcome::kEnded;
+    DeviceState state = DeviceState::kActive;  // of the device; kGranted
+  };
+  Expected<bool> insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms);  // false: the name is taken
+  Expected<uint64_t> count_devices();
+  Expected<std::optional<DeviceState>> find_device_state(const std::string& name);
+  Expected<ClaimRuling> judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
+                                    uint64_t now_ms);
+  Expected<uint64_t> next_expiry();
   StoreStatus end_all_until(uint64_t now_ms);
   StoreStatus insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms);
 
   // What all tables need. `what` is a verb and its object, for the sentence.
-  // change() is one transaction that changes the fleet or the runs, and counts itself. If body() does not return kOk,
-  // it is taken back.
-  StoreStatus change(const std::function<StoreStatus()>& body);
+  // change() is one transaction that changes the fleet or the runs, and counts itself. body() gives a StoreStatus or an
+  // Expected; if it gives an error, all is taken back. In statement.h.
+  template <typename Body>
+  auto change(const Body& body) -> decltype(body());
+  StoreStatus count_change();
   StoreStatus execute(const char* sql);
-  StoreStatus query_number(const char* sql, int64_t* out);
-  StoreStatus read_meta(const char* key, uint64_t* out);
+  Expected<int64_t> query_number(const char* sql);
+  Expected<uint64_t> read_meta(const char* key);
   bool has_no_change();
   void remove_unused();
   StoreStatus fail(int sqlite_code, const char* what);

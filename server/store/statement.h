@@ -8,6 +8,7 @@
 
 #include <sqlite3.h>
 
+#include "server/store/expected.h"
 #include "server/store/sqlite_database.h"
 
 namespace gradstream {
@@ -105,15 +106,17 @@ class Transaction {
   bool is_open_ = false;
 };
 
-}  // namespace gradstream
+template <typename Body>
+auto SqliteDatabase::change(const Body& body) -> decltype(body()) {
+  Transaction transaction(*this);
+  GS_TRY_STORE(transaction.begin());
+  auto result = body();
+  GS_TRY_STORE(result);
+  GS_TRY_STORE(count_change());
+  GS_TRY_STORE(transaction.commit());
+  return result;
+}
 
-// Returns from the enclosing function with the expression's status unless it is kOk: GS_TRY() for a StoreStatus.
-#define GS_TRY_STORE(expression)                                   \
-  do {                                                             \
-    const ::gradstream::StoreStatus gs_try_status_ = (expression); \
-    if (gs_try_status_ != ::gradstream::StoreStatus::kOk) {        \
-      return gs_try_status_;                                       \
-    }                                                              \
-  } while (false)
+}  // namespace gradstream
 
 #endif  // GRADSTREAM_SERVER_STORE_STATEMENT_H_

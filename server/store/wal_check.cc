@@ -69,7 +69,7 @@ class WalReader {
            std::has_single_bit(page_size_) && checksum_ == stored_checksum(header_, kHeaderSize - 8);
   }
 
-  std::string read_frames(std::ifstream& file) {
+  Objection read_frames(std::ifstream& file) {
     std::vector<uint8_t> frame(kFrameHeaderSize + page_size_);
     uint64_t number = 1;
     while (read(file, frame) && fits(frame)) {
@@ -122,10 +122,10 @@ class WalReader {
 
 }  // namespace
 
-std::string find_wal_damage(const std::string& database) {
+Objection find_wal_damage(const std::string& database) {
   const std::string path = database + "-wal";
-  std::string damage;
-  std::string last;
+  Objection damage;
+  Objection last;
   for (int i = 0; i < kReadingsMax; ++i) {
     std::ifstream file(path, std::ios::binary);
     Header header = {};
@@ -136,8 +136,8 @@ std::string find_wal_damage(const std::string& database) {
     const bool is_whole = reader.is_header_whole();
     const bool has_frames = file.peek() != std::ifstream::traits_type::eof();
     damage = is_whole ? reader.read_frames(file) : has_frames ? "its header does not fit its checksum" : "";
-    const std::string before = std::exchange(last, damage);
-    if (damage.empty() || (i > 0 && damage == before)) {
+    const Objection before = std::exchange(last, damage);
+    if (!damage || (i > 0 && damage == before)) {
       break;  // twice the same: nobody is just writing it
     }
   }

@@ -11,13 +11,15 @@
 
 #include <string>
 
+#include "server/base/objection.h"
+
 namespace gradstream {
 
-// Of DATABASE-wal, before SQLite opens the database, and while no server has it open. Empty: there is no log, or SQLite
-// will read all of it that was durable. Else a clause: what is damaged, and where. Damage counts when two
+// Of DATABASE-wal, before SQLite opens the database, and while no server has it open. No objection: there is no log, or
+// SQLite will read all of it that was durable. Else a clause: what is damaged, and where. Damage counts when two
 // readings find the same: another program may just be writing.
 // Format: https://www.sqlite.org/fileformat2.html#walformat
-std::string find_wal_damage(const std::string& database);
+Objection find_wal_damage(const std::string& database);
 
 }  // namespace gradstream
 

@@ -143,7 +143,7 @@ const char* http_refusal_text(HttpRefusal refusal) {
   return "unknown";
 }
 
-std::string read_token(const std::string& path, std::string* out) {
+Objection read_token(const std::string& path, std::string* out) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
     return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
@@ -154,8 +154,8 @@ std::string read_token(const std::string& path, std::string* out) {
   }
   constexpr uint64_t kFileSizeMax = 4096;  // the line may stand among comments of a page, and no more
   std::string text;
-  if (const std::string problem = read_text_file(path, kFileSizeMax, &text); !problem.empty()) {
-    return "server.http_token_file " + path + " " + problem + "; the server's user must own it (chown)";
+  if (const Objection problem = read_text_file(path, kFileSizeMax, &text)) {
+    return "server.http_token_file " + path + " " + problem.sentence + "; the server's user must own it (chown)";
   }
   const bool is_read = !text.empty();
   std::string_view token = std::string_view(text).substr(0, text.find('\n'));
@@ -277,9 +277,9 @@ HttpServer::HttpServer(const HttpLimits& limits, std::string token, Handler hand
 
 HttpServer::~HttpServer() { stop(); }
 
-std::string HttpServer::start(const Tcp::endpoint& endpoint) {
-  std::string problem = open_acceptor(endpoint, "server.http_listen", &acceptor_);
-  if (!problem.empty()) {
+Objection HttpServer::start(const Tcp::endpoint& endpoint) {
+  Objection problem = open_acceptor(endpoint, "server.http_listen", &acceptor_);
+  if (problem) {
     return problem;
   }
   ErrorCode ignored;

@@ -27,6 +27,7 @@
 #include <thread>
 
 #include "server/base/asio_alias.h"
+#include "server/base/objection.h"
 
 namespace gradstream {
 
@@ -72,9 +73,9 @@ struct HttpTarget {
   std::string_view query = {};  // behind the '?'
 };
 
-// A token from a file: one line of 16 to 200 printable ASCII characters. Empty, or a sentence; a file that others than
+// A token from a file: one line of 16 to 200 printable ASCII characters. An objection: a file that others than
 // its owner can read is refused.
-std::string read_token(const std::string& path, std::string* out);
+Objection read_token(const std::string& path, std::string* out);
 
 class HttpServer {
  public:
@@ -88,8 +89,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Listens and starts the thread. Empty, or a sentence that names the address, the cause and the remedy.
-  std::string start(const Tcp::endpoint& endpoint);
+  // Listens and starts the thread. An objection names the address, the cause and the remedy.
+  Objection start(const Tcp::endpoint& endpoint);
   uint16_t port() const { return port_; }
   // For requests from now on; from any thread, after start().
   void set_token(std::string token);

@@ -1,5 +1,5 @@
-// The words of the wire's states, and of a device's standing, as /status, the page, lineages and `gradstream status`
-// have them: one table for each enum. Scripts read these words: none of them is ever renamed.
+// The words of the wire's states, of a run's events and of a device's standing, as /status, the page, lineages and
+// `gradstream status` have them: one table for each enum. Scripts read these words: none of them is ever renamed.
 #ifndef GRADSTREAM_SERVER_WATCH_WORDS_H_
 #define GRADSTREAM_SERVER_WATCH_WORDS_H_
 
@@ -7,7 +7,8 @@
 #include <cstdint>
 
 #include "runtime/wire/codec.h"
-#include "server/run/names.h"
+#include "server/base/enum_names.h"
+#include "server/journal/journal_record.h"
 
 namespace gradstream {
 
@@ -41,6 +42,13 @@ inline constexpr auto kEnumNames<gs_RunState> =
                                           {"paused", gs_RunState_RUN_STATE_PAUSED},
                                           {"finished", gs_RunState_RUN_STATE_FINISHED},
                                           {"stopped", gs_RunState_RUN_STATE_STOPPED}});
+template <>
+inline constexpr auto kEnumNames<RunEvent> = std::to_array<EnumName<RunEvent>>({{"extended", RunEvent::kExtended},
+                                                                                {"stalled", RunEvent::kStalled},
+                                                                                {"finished", RunEvent::kFinished},
+                                                                                {"stopped", RunEvent::kStopped},
+                                                                                {"paused", RunEvent::kPaused},
+                                                                                {"resumed", RunEvent::kResumed}});
 template <>
 inline constexpr auto kEnumNames<gs_Verdict> =
     std::to_array<EnumName<gs_Verdict>>({{"folded", gs_Verdict_VERDICT_FOLDED},

@@ -116,5 +116,37 @@ TEST(AsynchronousFleet, AnUpdateThatTheServerRefusesEndsTheRun) {
   EXPECT_EQ(server.version(), 8U);
 }
 
+// What a case takes from a run that others look at too is the whole run, or its fault.
+TEST(SavedAsyncRun, OfARunThatThrowsNothingIsKeptAndItIsMadeOnce) {
+  int run_count = 0;
+  SavedAsyncRun saved([](uint32_t) { return true; },
+                      [&](const RunParameters&, const OnAsyncStep& on_step) {
+                        ++run_count;
+                        for (uint32_t step = 0; step < 3; ++step) {
+                          on_step({step, AsyncValues(1, 0), {}, {}});
+                        }
+                        throw std::runtime_error("the step to version 3: out of range");
+                      });
+  for (int asker = 0; asker < 3; ++asker) {
+    EXPECT_THROW(saved.steps(small_run()), std::runtime_error) << asker;
+  }
+  EXPECT_EQ(run_count, 1);
+}
+
+TEST(SavedAsyncRun, ARunIsMadeOnceForAllThatAsk) {
+  int run_count = 0;
+  SavedAsyncRun saved([](uint32_t step) { return step % 2 == 0; },
+                      [&](const RunParameters&, const OnAsyncStep& on_step) {
+                        ++run_count;
+                        for (uint32_t step = 0; step < 5; ++step) {
+                          on_step({step, AsyncValues(1, 0), {}, {}});
+                        }
+                      });
+  for (int asker = 0; asker < 3; ++asker) {
+    EXPECT_EQ(saved.steps(small_run()).size(), 3U) << asker;
+  }
+  EXPECT_EQ(run_count, 1);
+}
+
 }  // namespace
 }  // namespace gradstream

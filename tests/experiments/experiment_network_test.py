@@ -39,6 +39,16 @@ class Network(unittest.TestCase):
         self.assertTrue(experiment.NetworkCase(case).run())
         self.assertRegex(last, r"^result: name=d_zofl seed=1 passed=1 precision=float cases=1 references=2 ")
 
+    def test_output_that_nobody_gets_is_an_error(self):
+        words = [PROGRAM, "d_zofl", "--case", CASE, "--rounds", str(ROUNDS), "--results", self.folder / "results"]
+        for more, code in (((), 10), (("--help",), 10), (("--fly",), 2)):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([*words, *more], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(done.returncode, code, f"{more}: {done.stderr}")
+        closed = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', *words], capture_output=True, text=True, check=False)
+        self.assertEqual(closed.returncode, 8, closed.stderr)
+        self.assertIn("gradstream-experiment: error: standard output cannot be written: it is closed", closed.stderr)
+
     def test_clients_are_given_the_ridge_of_their_problem(self):
         status, last, cases = experiment.run_program([
             PROGRAM, "X6", "--case", "r3/AGS/K4", "--rounds", ROUNDS, "--results", self.folder / "results",

@@ -50,6 +50,14 @@ TEST(FlashNetwork, StandsBehindTheShard) {
   }
 }
 
+TEST(FlashNetwork, NamesTheFirstFactoredLayer) {
+  const SmallNetwork small;
+  EXPECT_EQ(first_factored_layer(small.network), 8U);
+  Network front = small.network;
+  front.layer_count = 8;
+  EXPECT_EQ(first_factored_layer(front), 8U) << "none: as many as there are";
+}
+
 TEST(FlashNetwork, IsMissingOrRefused) {
   Flash flash(400);
   EXPECT_EQ(flash.take(300), Status::kUnimplemented) << "an erased page";

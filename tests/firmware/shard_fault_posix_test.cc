@@ -104,6 +104,8 @@ TEST(ShardFault, SaysNumberLimitAndRemedy) {
       {byte_shard(4, 2, 0), {"scale 0"}},
       {byte_shard(4, 2, nan), {"scale NaN"}},
       {byte_shard(4, 2, 1, {0, infinity}), {"+Inf", "value 2 of its mean"}},
+      {byte_shard(4, 2, 3e38F), {"scale 3e+38", "byte 255", "smaller"}},
+      {byte_shard(4, 2, -1e36F, {0, 2e38F}), {"scale -1e+36", "2e+38 as value 2 of its mean", "byte 255"}},
       {of_text(""), {"empty", "docs/data.md"}},
       {of_text("GSD1"), {"truncated", "4 bytes", "16"}},
       {of_text("GSD4............"), {"GSD1, GSD2 and GSD3", "update"}},

@@ -62,7 +62,12 @@ TEST(Shard, RefusesWhatItIsNot) {
     EXPECT_EQ(parse_shard(make_shard(5, 3, 1, wrong), &shard), Status::kNotFinite);
   }
   EXPECT_EQ(parse_shard(make_shard(5, 3, 0, 0), &shard), Status::kNotFinite);
+  // What byte 255 stands for is finite too, whichever bytes the shard has.
+  EXPECT_EQ(parse_shard(make_shard(5, 3, 3e38f, 0), &shard), Status::kNotFinite);
+  EXPECT_EQ(parse_shard(make_shard(5, 3, 3e38f, 3e38f), &shard), Status::kNotFinite) << "the product overflows first";
+  EXPECT_EQ(parse_shard(make_shard(5, 3, -1e36f, 2e38f), &shard), Status::kNotFinite);
   EXPECT_EQ(shard.count, 0u) << "set although refused";
+  EXPECT_EQ(parse_shard(make_shard(5, 3, 1e36f, -5e37f), &shard), Status::kOk) << "large, and finite for every byte";
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void check_tree(const TomlNode& node, uint32_t line_max, uint32_t levels_left) {
 void check_document(std::string_view text) {
   TomlNode root;
   uint32_t line = 0;
-  const std::string error = parse_toml(text, &root, &line);
+  const std::string error = parse_toml(text, &root, &line).sentence;
   const auto line_max = 1 + static_cast<uint32_t>(std::count(text.begin(), text.end(), '\n'));
   FUZZ_CHECK(line >= 1 && line <= line_max);
   FUZZ_CHECK(printable(error) == error);
@@ -48,13 +48,13 @@ void check_document(std::string_view text) {
 
 void check_config(const std::string& text, const ConfigSources& sources) {
   Config config;
-  const std::string errors = load_config_text(text, sources, &config);
+  const std::string errors = load_config_text(text, sources, &config).sentence;
   FUZZ_CHECK(errors.empty() || errors.back() == '\n');
   FUZZ_CHECK(errors.find('\0') == std::string::npos);
   if (errors.empty()) {
     const std::string printed = config_text(config);
     Config again;
-    FUZZ_CHECK(load_config_text(printed, {"again", {}, {}}, &again).empty());
+    FUZZ_CHECK(load_config_text(printed, {"again", {}, {}}, &again).sentence.empty());
     FUZZ_CHECK(config_text(again) == printed);
     if (config.has_run && !check_new_run(config.run)) {
       advice(config.run);

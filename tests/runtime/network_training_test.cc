@@ -77,19 +77,24 @@ Task task_of(const Stripes& s, EstimatorId estimator, BatchMode mode, uint32_t s
   return task;
 }
 
-// A task's scalars and losses, in slices; how much arena it took.
-std::vector<Real> train(const Stripes& s, const Task& task, bool is_lean, uint16_t slice_size, size_t* bytes) {
+// A task's scalars and losses, in slices. keeps_batch: whether the arena has room for features. Empty: for nothing.
+std::vector<Real> train_within(Arena& arena, const Stripes& s, const Task& task, bool is_lean, uint16_t slice_size,
+                               bool keeps_batch) {
   const Problem problems[] = {s.problem()};
   const Registry registry = {all_manifolds(), kAllEstimators,    kAllSolvers,
                              problems,        &kProximalLossOps, is_lean ? &kLeanForm : nullptr};
   std::vector<Real> model = s.model;
-  TestArena memory;
   SolverRun run;
-  EXPECT_EQ(begin_solver(registry, task, model.data(), nullptr, &run, memory.arena), Status::kOk);
+  const Status begun = begin_solver(registry, task, model.data(), nullptr, &run, arena);
+  EXPECT_EQ(run.keeps_batch, keeps_batch);
+  if (begun == Status::kOutOfMemory) {
+    return {};
+  }
+  EXPECT_EQ(begun, Status::kOk);
   EXPECT_EQ(run.ops == kLeanForm.solver, is_lean);
   run.slice_size = slice_size;
   while (run.steps_done < task.local_step_count) {
-    const Status status = run.ops->step(run, memory.arena);
+    const Status status = run.ops->step(run, arena);
     if (status != Status::kOk && status != Status::kUnfinished) {
       ADD_FAILURE() << status_text(status);
       return {};
@@ -100,6 +105,13 @@ std::vector<Real> train(const Stripes& s, const Task& task, bool is_lean, uint16
   std::vector<Real> out(stream.values, stream.values + stream.value_count);
   out.push_back(stream.loss_before);
   out.push_back(stream.loss_after);
+  return out;
+}
+
+// The same with room for everything; how much arena it took.
+std::vector<Real> train(const Stripes& s, const Task& task, bool is_lean, uint16_t slice_size, size_t* bytes) {
+  TestArena memory;
+  std::vector<Real> out = train_within(memory.arena, s, task, is_lean, slice_size, true);
   *bytes = memory.arena.high_water_size();
   return out;
 }
@@ -120,6 +132,28 @@ TEST(NetworkTraining, TheLeanFormHasTheScalarsOfTheOther) {
           }
         }
       }
+    }
+  }
+}
+
+// Where the arena has no room for the features of a batch, each evaluation makes them anew, in the same bits.
+TEST(NetworkTraining, FeaturesAreGivenUpWhereTheArenaHasNoRoomForThem) {
+  const Stripes s(build_head);
+  for (const bool is_lean : {false, true}) {
+    for (const BatchMode mode : {BatchMode::kAll, BatchMode::kCommon}) {
+      const Task task = task_of(s, EstimatorId::kProjectionOneSided, mode, 2);
+      size_t bytes = 0;
+      const std::vector<Real> expected = train(s, task, is_lean, 0, &bytes);
+      std::vector<uint64_t> memory(bytes / 8);
+      const size_t kept = kNetworkOps.kept_size(&s.data, s.shape, 10);
+      ASSERT_GT(kept, 8U * 8 * sizeof(Real)) << "features of eight samples";
+      for (const uint16_t slice_size : {0, 1}) {
+        Arena less(memory.data(), bytes - kArenaAlignment);
+        EXPECT_EQ(train_within(less, s, task, is_lean, slice_size, false), expected);
+        EXPECT_LE(less.high_water_size(), bytes - kept);
+      }
+      Arena least(memory.data(), bytes - kept - kArenaAlignment);
+      EXPECT_TRUE(train_within(least, s, task, is_lean, 0, true).empty()) << "refused";
     }
   }
 }

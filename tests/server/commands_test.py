@@ -206,6 +206,17 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.returncode, TEMPORARY, done.stderr)
         self.assertIn("standard output cannot be written", done.stderr)
 
+    def test_no_run_is_begun_whose_number_cannot_be_told(self):
+        self.enrol()
+        lock = self.home / "test.db.lock"
+        lock.unlink(missing_ok=True)
+        lock.symlink_to(lock)
+        said = self.verb("run", "start", code=DATABASE)
+        self.assertIn(f"cannot read {lock}: Too many levels of symbolic links; check its permissions", said)
+        lock.unlink()
+        self.assertEqual(self.verb("run", "list"), "")
+        self.assertIn("run=1 ", self.verb("run", "start"))
+
     def test_what_is_not_printable_reaches_no_terminal(self):
         escape, shown = "\x1b[31mx\u009b1m", "\\x1b[31mx\\xc2\\x9b1m"
         for words, code in ((("device", "add", escape, "--out", self.home / "x"), USAGE),

@@ -36,7 +36,7 @@ class Folder {
 
 std::string problem_of(const std::string& path) {
   std::string bytes;
-  return read_config_file(path, &bytes);
+  return read_config_file(path, &bytes).sentence;
 }
 
 TEST(ConfigSource, WhatIsNoFileIsRefusedAtOnce) {
@@ -61,7 +61,7 @@ TEST(ConfigSource, AFileIsReadUpToItsBound) {
   const std::string path = folder.path("file");
   std::ofstream(path) << std::string("a\0b", 3);
   std::string bytes;
-  EXPECT_EQ(read_config_file(path, &bytes), "");
+  EXPECT_EQ(read_config_file(path, &bytes).sentence, "");
   EXPECT_EQ(bytes, std::string("a\0b", 3));
   std::filesystem::resize_file(path, kTomlSizeMax);
   EXPECT_EQ(problem_of(path), "");
@@ -73,13 +73,13 @@ TEST(ConfigSource, FragmentsComeByNameAndNoFolderIsNoError) {
   const Folder folder;
   std::vector<std::string> found;
   std::vector<std::string> ignored;
-  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found, &ignored), "");
+  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found, &ignored).sentence, "");
   EXPECT_TRUE(found.empty());
   std::filesystem::create_directory(folder.path("conf.d"));
   for (const char* const name : {"b.toml", "a.toml", "c.txt", ".a.toml.swp"}) {
     std::ofstream(folder.path("conf.d/") + name);
   }
-  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found, &ignored), "");
+  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found, &ignored).sentence, "");
   EXPECT_THAT(found, ElementsAre(folder.path("conf.d/a.toml"), folder.path("conf.d/b.toml")));
   EXPECT_THAT(ignored, ElementsAre(HasSubstr("conf.d/c.txt is not read, as its name does not end with .toml; rename")));
 }
@@ -88,7 +88,8 @@ TEST(ConfigSource, AConfDThatIsNoFolderIsTold) {
   const Folder folder;
   std::vector<std::string> found, ignored;
   std::ofstream(folder.path("conf.d"));
-  EXPECT_THAT(config_fragments(folder.path("fleet.toml"), &found, &ignored), HasSubstr("conf.d is no folder; put"));
+  EXPECT_THAT(config_fragments(folder.path("fleet.toml"), &found, &ignored).sentence,
+              HasSubstr("conf.d is no folder; put"));
 }
 
 TEST(ConfigSource, EveryProblemOfAFragmentIsTold) {
@@ -98,7 +99,7 @@ TEST(ConfigSource, EveryProblemOfAFragmentIsTold) {
   std::filesystem::create_symlink("nowhere", folder.path("conf.d/link.toml"));
   std::ofstream(folder.path("conf.d/wrong.toml")) << "[.run]\n";
   Config config;
-  const std::string errors = load_config(folder.path("none.toml"), {}, &config);
+  const std::string errors = load_config(folder.path("none.toml"), {}, &config).sentence;
   for (const char* const expected :
        {"none.toml cannot be read: No such file", "folder.toml cannot be read: it is a folder",
         "link.toml cannot be read: No such file", "pipe.toml cannot be read: it is a pipe", "wrong.toml:1: "}) {
@@ -124,7 +125,7 @@ TEST(ConfigSource, WhatMayNotBeReadIsToldAndHidesNothing) {
   const AsNobody nobody;
   EXPECT_EQ(problem_of(folder.path("secret.toml")), "Permission denied");
   Config config;
-  const std::string errors = load_config(folder.path("fleet.toml"), {}, &config);
+  const std::string errors = load_config(folder.path("fleet.toml"), {}, &config).sentence;
   EXPECT_THAT(errors, HasSubstr("fleet.toml:2: unknown key run.row"));
   EXPECT_THAT(errors, HasSubstr("conf.d cannot be read: Permission denied; check its permissions\n"));
 }

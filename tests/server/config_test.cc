@@ -40,12 +40,12 @@ class ConfigFile {
 
 std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   Config config;
-  return load_config(ConfigFile(text).path(), overrides, &config);
+  return load_config(ConfigFile(text).path(), overrides, &config).sentence;
 }
 
 TEST(Config, TheDemoFileIsTheDocumentedDemo) {
   Config config;
-  ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml", {}, &config), "");
+  ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml", {}, &config).sentence, "");
   const RunParameters& run = config.run;
   EXPECT_EQ(run.model->manifold, ManifoldId::kStiefel);
   EXPECT_EQ(run.model->shape, (Shape{64, 4}));
@@ -73,7 +73,8 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
   ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml",
                         {"run.step_size=0.03725", "server.listen=127.0.0.1:0", "server.limits.frame_deadline_ms=77",
                          "run.upload_encoding=int8", "server.database=/tmp/a b.db", "run.update_goal=7"},
-                        &config),
+                        &config)
+                .sentence,
             "");
   EXPECT_FLOAT_EQ(config.run.steps->step_size, 0.03725F);
   EXPECT_EQ(config.run.wire->upload_encoding, Encoding::kInt8);
@@ -82,10 +83,10 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
   EXPECT_EQ(config.server.database, "/tmp/a b.db");
   const std::string text = config_text(config);
   Config again;
-  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again), "");
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again).sentence, "");
   EXPECT_EQ(config_text(again), text);
   RunParameters run;
-  ASSERT_EQ(parse_run_source(run_source(config.run), &run), "");
+  ASSERT_EQ(parse_run_source(run_source(config.run), &run).sentence, "");
   EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
 }
 
@@ -135,16 +136,16 @@ TEST(Config, PartsOfAProductAreAList) {
   const std::string head = "[run]\nname = \"t\"\nmanifold = \"product\"\nproblem = \"own\"\ndevice_count = 2\n";
   Config config;
   const std::string text = head + "parts = [\"stiefel 16x2\", \"euclidean 10x1\"]\n";
-  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &config), "");
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &config).sentence, "");
   EXPECT_EQ(config.run.model->parts, "stiefel 16x2, euclidean 10x1");
   EXPECT_EQ(config.run.model->shape.rows, 42U);
   Config again;
-  ASSERT_EQ(load_config(ConfigFile(config_text(config)).path(), {}, &again), "");
+  ASSERT_EQ(load_config(ConfigFile(config_text(config)).path(), {}, &again).sentence, "");
   EXPECT_EQ(canonical_text(again.run), canonical_text(config.run));
-  ASSERT_EQ(load_config(ConfigFile(text).path(), {"run.parts=[\"sphere 5x1\"]"}, &again), "");
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {"run.parts=[\"sphere 5x1\"]"}, &again).sentence, "");
   EXPECT_EQ(again.run.model->shape.rows, 5U);
   RunParameters stored;
-  ASSERT_EQ(parse_run_source(run_source(config.run), &stored), "");
+  ASSERT_EQ(parse_run_source(run_source(config.run), &stored).sentence, "");
   EXPECT_EQ(parameters_digest(stored), parameters_digest(config.run));
   ASSERT_NE(stored.model->shape.parts, nullptr);
   EXPECT_THAT(errors_of(head + "parts = [\"stiefel 16x2\", 3]\n"), HasSubstr("run.parts: expected a list"));
@@ -168,8 +169,9 @@ TEST(Config, WhatDoesNotGoTogetherIsRefused) {
 
 TEST(Config, AFileThatCannotBeReadOrParsedIsNamed) {
   Config config;
-  EXPECT_THAT(load_config("/nonexistent/x.toml", {}, &config), HasSubstr("/nonexistent/x.toml cannot be read"));
-  EXPECT_THAT(load_config("/tmp", {}, &config), HasSubstr("cannot be read"));
+  EXPECT_THAT(load_config("/nonexistent/x.toml", {}, &config).sentence,
+              HasSubstr("/nonexistent/x.toml cannot be read"));
+  EXPECT_THAT(load_config("/tmp", {}, &config).sentence, HasSubstr("cannot be read"));
   EXPECT_THAT(errors_of("[server]\nlisten = \n"), HasSubstr(":2: "));
 }
 
@@ -177,9 +179,9 @@ TEST(Config, AFileThatIsNoFileIsRefusedAtOnce) {
   const std::string pipe = testing::TempDir() + "config_pipe_" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   Config config;
-  EXPECT_THAT(load_config(pipe, {}, &config), HasSubstr(pipe + " cannot be read: it is a pipe"));
+  EXPECT_THAT(load_config(pipe, {}, &config).sentence, HasSubstr(pipe + " cannot be read: it is a pipe"));
   unlink(pipe.c_str());
-  EXPECT_THAT(load_config("/dev/zero", {}, &config), HasSubstr("a device, and no ordinary file"));
+  EXPECT_THAT(load_config("/dev/zero", {}, &config).sentence, HasSubstr("a device, and no ordinary file"));
   EXPECT_THAT(errors_of(std::string(kTomlSizeMax + 1, '#')), HasSubstr("it has more than 1048576 bytes"));
 }
 
@@ -238,12 +240,13 @@ TEST(Config, OnlyTheFirstErrorsOfAFileAreTold) {
 TEST(Config, AValueFromOutsideIsAValueAndNothingElse) {
   Config config;
   ASSERT_EQ(
-      load_config_text(kRun, {"x", {}, {"server.http_listen=", "server.database=a\nb", "run.name= \"n\""}}, &config),
+      load_config_text(kRun, {"x", {}, {"server.http_listen=", "server.database=a\nb", "run.name= \"n\""}}, &config)
+          .sentence,
       "");
   EXPECT_EQ(config.server.http_listen, "");
   EXPECT_EQ(config.server.database, "a\nb");
   EXPECT_EQ(config.run.name, "n");
-  ASSERT_EQ(load_config_text(kRun, {"x", {"GRADSTREAM_SERVER_DATABASE=1\n[run]\nrows = 3"}, {}}, &config), "");
+  ASSERT_EQ(load_config_text(kRun, {"x", {"GRADSTREAM_SERVER_DATABASE=1\n[run]\nrows = 3"}, {}}, &config).sentence, "");
   EXPECT_EQ(config.server.database, "1\n[run]\nrows = 3") << "no second key, whatever the value holds";
   EXPECT_EQ(config.run.model->shape.rows, 8U);
   EXPECT_THAT(errors_of(kRun, {"server.database="}), HasSubstr("server.database: expected the path of a file"));
@@ -280,10 +283,11 @@ TEST(Config, RandomEditsAreConfigurationsOrErrors) {
     Config config;
     const std::string override_text = edits.spoil("run.step_size=0.5");
     const std::string variable = "GRADSTREAM_" + edits.spoil("RUN_SEED=5");
-    const std::string errors = load_config_text(edits.spoil(good), {"x", {variable}, {override_text}}, &config);
+    const std::string errors =
+        load_config_text(edits.spoil(good), {"x", {variable}, {override_text}}, &config).sentence;
     EXPECT_TRUE(errors.empty() || errors.back() == '\n');
     RunParameters run;
-    EXPECT_EQ(parse_run_source(edits.spoil(run_source(config.run)), &run).find('\0'), std::string::npos);
+    EXPECT_EQ(parse_run_source(edits.spoil(run_source(config.run)), &run).sentence.find('\0'), std::string::npos);
   }
 }
 
@@ -316,7 +320,7 @@ TEST(Config, EachSourceGoesOverTheOnesBeforeItAndIsNamed) {
                                                 "GRADSTREAM_SERVER_DATABASE=/tmp/a=b.db"};
   Config config;
   ConfigOrigins origins;
-  ASSERT_EQ(load_config({folder.path(), environment, {"run.seed=6"}}, &config, &origins), "");
+  ASSERT_EQ(load_config({folder.path(), environment, {"run.seed=6"}}, &config, &origins).sentence, "");
   EXPECT_EQ(config.run.seed, 6U);
   EXPECT_EQ(config.run.model->shape.cols, 3U);
   EXPECT_EQ(config.run.trigger->update_goal, 0U);
@@ -333,7 +337,7 @@ TEST(Config, EachSourceGoesOverTheOnesBeforeItAndIsNamed) {
   EXPECT_THAT(text, HasSubstr("store_delay_ms = 5  # GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS\n"));
   EXPECT_THAT(text, HasSubstr("store_retry_ms = 1000  # default\n"));
   Config again;
-  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again), "");
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again).sentence, "");
   EXPECT_EQ(config_text(again), config_text(config)) << "what is printed can be read";
 }
 
@@ -341,7 +345,7 @@ TEST(Config, ErrorsNameTheVariableOrTheFragment) {
   ConfigFolder folder(kRun);
   const auto errors = [&](const std::string& variable) {
     Config config;
-    return load_config({folder.path(), {variable}, {}}, &config);
+    return load_config({folder.path(), {variable}, {}}, &config).sentence;
   };
   EXPECT_EQ(errors("GRADSTREAM_RUN_SEED=4"), "");
   EXPECT_THAT(errors("GRADSTREAM_RUN_SEDE=4"),
@@ -364,16 +368,17 @@ TEST(Config, VariablesThatAreNotOursChangeNothing) {
                                          "GRADSTREAM_SERVER_SERVICE_PORT_HTTP=7434",
                                          "GRADSTREAM_RUN_PORT_7433_TCP=tcp://10.0.0.5:7433",
                                          "GRADSTREAM_RUN_SERVICE_PORT=1"};
-  ASSERT_EQ(load_config_text(kRun, {"x", made, {}}, &config), "");
+  ASSERT_EQ(load_config_text(kRun, {"x", made, {}}, &config).sentence, "");
   EXPECT_TRUE(config.warnings.empty());
-  ASSERT_EQ(load_config_text(kRun, {"x", {"GRADSTREAM_SERVR_LISTEN=127.0.0.1:0", "GRADSTREAM_NAME=x"}, {}}, &config),
-            "");
+  ASSERT_EQ(
+      load_config_text(kRun, {"x", {"GRADSTREAM_SERVR_LISTEN=127.0.0.1:0", "GRADSTREAM_NAME=x"}, {}}, &config).sentence,
+      "");
   ASSERT_EQ(config.warnings.size(), 2U);
   EXPECT_EQ(config.warnings[0],
             "GRADSTREAM_SERVR_LISTEN: unknown variable; the nearest known one is GRADSTREAM_SERVER_LISTEN");
   for (const char* const wrong : {"GRADSTREAM_SERVER_LISTN=x", "GRADSTREAM_RUN_ROW=8", "GRADSTREAM_SERVER_PORT=7433",
                                   "GRADSTREAM_CONFIG_FILE=x", "GRADSTREAM_RUN_\xff=1"}) {
-    EXPECT_THAT(load_config_text(kRun, {"x", {wrong}, {}}, &config), HasSubstr("unknown variable")) << wrong;
+    EXPECT_THAT(load_config_text(kRun, {"x", {wrong}, {}}, &config).sentence, HasSubstr("unknown variable")) << wrong;
   }
 }
 

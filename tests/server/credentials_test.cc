@@ -40,7 +40,7 @@ class CredentialFiles : public testing::Test {
 TEST_F(CredentialFiles, GoodOnesArePublished) {
   CredentialBoard board;
   EXPECT_EQ(board.read(), nullptr);
-  ASSERT_EQ(board.load(good()), "");
+  ASSERT_EQ(board.load(good()).sentence, "");
   Credentials parsed;
   ASSERT_NE(board.read(), nullptr);
   EXPECT_EQ(board.read()->parse_into(&parsed, CertificateRole::kServer).text, nullptr);
@@ -52,40 +52,40 @@ TEST_F(CredentialFiles, AKeyThatOthersMayReadIsRefused) {
   CredentialBoard board;
   for (const perms others : {perms::group_read, perms::others_read, perms::group_write}) {
     allow(paths.key, perms::owner_read | perms::owner_write | others);
-    EXPECT_THAT(board.load(paths),
+    EXPECT_THAT(board.load(paths).sentence,
                 AllOf(StartsWith("server.certificate_key_file " + paths.key + " can be read by others"),
                       HasSubstr("chmod 600")));
   }
   EXPECT_EQ(board.read(), nullptr);
   allow(paths.key, perms::owner_read);
   allow(paths.certificate, perms::owner_read | perms::group_read | perms::others_read);
-  EXPECT_EQ(board.load(paths), "");
+  EXPECT_EQ(board.load(paths).sentence, "");
 }
 
 TEST_F(CredentialFiles, BadOnesAreNamedAndChangeNothing) {
   CredentialBoard board;
   const CredentialPaths paths = good();
-  ASSERT_EQ(board.load(paths), "");
+  ASSERT_EQ(board.load(paths).sentence, "");
   const auto before = board.read();
   write("server.pem", test_pem::kServerExpired);
-  EXPECT_THAT(board.load(paths),
+  EXPECT_THAT(board.load(paths).sentence,
               AllOf(StartsWith("server.certificate_file " + paths.certificate + " "), HasSubstr("expired")));
   write("server.pem", test_pem::kServer);
   write("server.key", test_pem::kOtherKey);
-  EXPECT_THAT(board.load(paths),
+  EXPECT_THAT(board.load(paths).sentence,
               AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("not the key")));
   std::filesystem::remove(paths.key);
-  EXPECT_THAT(board.load(paths),
+  EXPECT_THAT(board.load(paths).sentence,
               AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("No such file")));
   std::filesystem::create_directory(paths.key);
-  EXPECT_THAT(board.load(paths),
+  EXPECT_THAT(board.load(paths).sentence,
               AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("is a folder")));
   std::filesystem::remove(paths.key);
   ASSERT_EQ(mkfifo(paths.key.c_str(), 0600), 0);
-  EXPECT_THAT(board.load(paths),
+  EXPECT_THAT(board.load(paths).sentence,
               AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("no ordinary file")));
   write("ca.pem", std::string(70000, 'x'));
-  EXPECT_THAT(board.load(paths),
+  EXPECT_THAT(board.load(paths).sentence,
               AllOf(StartsWith("server.device_ca_file " + paths.authority + " "), HasSubstr("64 KiB")));
   EXPECT_EQ(board.read(), before);
 }

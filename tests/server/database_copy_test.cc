@@ -25,11 +25,10 @@ TEST(DatabaseCopy, ACopyOfADatabaseAtWorkIsWhole) {
   const Folder folder;
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
-  std::optional<uint32_t> index;
-  ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);  // stands in the write-ahead log
+  EXPECT_TRUE(value_of(database.add_device("a", DeviceKey{}, 7)));  // stands in the write-ahead log
   std::string error;
   ASSERT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kOk) << error;
-  ASSERT_EQ(database.add_device("later", DeviceKey{}, 7, &index), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database.add_device("later", DeviceKey{}, 7)));
   struct stat info = {};
   ASSERT_EQ(stat(folder.file("copy.db").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
@@ -37,8 +36,7 @@ TEST(DatabaseCopy, ACopyOfADatabaseAtWorkIsWhole) {
   options.check_integrity = true;
   SqliteDatabase copy;
   ASSERT_EQ(copy.open(options), StoreStatus::kOk) << copy.error();
-  std::vector<EnrolledDevice> rows;
-  ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
+  std::vector<EnrolledDevice> rows = value_of(copy.devices());
   EXPECT_EQ(rows.size(), 1U);
   EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kFailed);
   EXPECT_THAT(error, HasSubstr("remove it"));
@@ -60,7 +58,7 @@ TEST(DatabaseCopy, UnderAnotherNameThanTheServersNothingIsCopied) {
   std::string error;
   EXPECT_EQ(copy_database(folder.file("b.db"), folder.file("copy.db"), &error), StoreStatus::kOk) << error;
   DatabaseLock server;
-  ASSERT_EQ(server.take(folder.file("a.db")), "");
+  ASSERT_EQ(server.take(folder.file("a.db")).sentence, "");
   EXPECT_EQ(copy_database(folder.file("b.db"), folder.file("later.db"), &error), StoreStatus::kBusy);
   EXPECT_THAT(error, HasSubstr("under another name"));
   EXPECT_FALSE(std::filesystem::exists(folder.file("later.db")));
@@ -106,8 +104,7 @@ TEST(DatabaseCopy, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
     const std::string path = copies + "/" + name;
     SqliteDatabase database;
     ASSERT_EQ(database.open(options_for(folder.file(name))), StoreStatus::kOk) << database.error();
-    std::optional<uint32_t> index;
-    ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);
+    EXPECT_TRUE(value_of(database.add_device("a", DeviceKey{}, 7)));
     fs::copy_file(folder.file(name), path);
     fs::copy_file(folder.file(name) + "-wal", path + "-wal");
   }
@@ -135,8 +132,7 @@ TEST(DatabaseCopy, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
   EXPECT_THAT(torn, HasSubstr("torn.db-wal belongs to it, and needs a folder that can be written: copy both files"));
   SqliteDatabase copy;
   ASSERT_EQ(copy.open(options_for(folder.file("own/whole.db"))), StoreStatus::kOk) << copy.error();
-  std::vector<EnrolledDevice> rows;
-  ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
+  std::vector<EnrolledDevice> rows = value_of(copy.devices());
   EXPECT_EQ(rows.size(), 1U);
 }
 

@@ -21,36 +21,36 @@ using testing::HasSubstr;
 TEST(DatabaseLock, OneServerPerDatabase) {
   const Folder folder;
   DatabaseLock first;
-  EXPECT_EQ(first.take(folder.file("a.db")), "");
+  EXPECT_EQ(first.take(folder.file("a.db")).sentence, "");
   DatabaseLock second;
-  const std::string problem = second.take(folder.file("a.db"));
+  const std::string problem = second.take(folder.file("a.db")).sentence;
   EXPECT_THAT(problem, HasSubstr("process " + std::to_string(getpid())));
   EXPECT_THAT(problem, HasSubstr("stop that one"));
   std::filesystem::resize_file(folder.file("a.db.lock"), 0);
-  EXPECT_THAT(second.take(folder.file("a.db")), HasSubstr("process unknown")) << "it has not named itself yet";
+  EXPECT_THAT(second.take(folder.file("a.db")).sentence, HasSubstr("process unknown")) << "it has not named itself yet";
 }
 
 TEST(DatabaseLock, AProbeOfTheLockLeavesItFree) {
   const Folder folder;
   DatabaseOwner owner = {true, 0, 0};
-  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner).sentence, "");
   EXPECT_FALSE(owner.is_held) << "no lock file yet";
   {
     DatabaseLock server;
-    ASSERT_EQ(server.take(folder.file("a.db")), "");
-    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+    ASSERT_EQ(server.take(folder.file("a.db")).sentence, "");
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner).sentence, "");
     EXPECT_TRUE(owner.is_held);
     EXPECT_TRUE(owner.may_serve(7)) << "it has not chosen yet";
-    ASSERT_EQ(server.name_run(12), "");
-    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+    ASSERT_EQ(server.name_run(12).sentence, "");
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner).sentence, "");
     EXPECT_EQ(owner.process, static_cast<uint32_t>(getpid()));
     EXPECT_EQ(owner.run, 12U);
     EXPECT_FALSE(owner.may_serve(7));
   }
-  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner).sentence, "");
   EXPECT_FALSE(owner.is_held || owner.may_serve(12));
   DatabaseLock next;
-  EXPECT_EQ(next.take(folder.file("a.db")), "");
+  EXPECT_EQ(next.take(folder.file("a.db")).sentence, "");
 }
 
 std::string this_process() { return "process " + std::to_string(getpid()); }
@@ -65,10 +65,10 @@ TEST(DatabaseLock, OneServerWhateverTheName) {
   std::filesystem::create_hard_link(path, folder.file("hard.db"));
   std::filesystem::create_directory_symlink(".", folder.file("door"));
   DatabaseLock first;
-  ASSERT_EQ(first.take(path), "");
+  ASSERT_EQ(first.take(path).sentence, "");
   for (const char* const name : {"soft.db", "hard.db", "door/a.db", "door/soft.db", "door/hard.db"}) {
     DatabaseLock second;
-    EXPECT_THAT(second.take(folder.file(name)), HasSubstr(this_process())) << name;
+    EXPECT_THAT(second.take(folder.file(name)).sentence, HasSubstr(this_process())) << name;
   }
 }
 
@@ -78,16 +78,17 @@ TEST(DatabaseLock, ACommandFindsTheServerByALinkAndIsToldOfAnotherName) {
   make_file(path);
   std::filesystem::create_symlink("a.db", folder.file("soft.db"));
   std::filesystem::create_hard_link(path, folder.file("hard.db"));
-  EXPECT_EQ(DatabaseLock::check_name(folder.file("hard.db")), "") << "nobody serves it";
+  EXPECT_EQ(DatabaseLock::check_name(folder.file("hard.db")).sentence, "") << "nobody serves it";
   DatabaseLock server;
-  ASSERT_EQ(server.take(path), "");
+  ASSERT_EQ(server.take(path).sentence, "");
   DatabaseOwner owner;
-  EXPECT_EQ(DatabaseLock::probe(folder.file("soft.db"), &owner), "");
+  EXPECT_EQ(DatabaseLock::probe(folder.file("soft.db"), &owner).sentence, "");
   EXPECT_TRUE(owner.is_held);
-  EXPECT_EQ(DatabaseLock::check_name(path), "");
-  EXPECT_EQ(DatabaseLock::check_name(folder.file("soft.db")), "");
-  EXPECT_THAT(DatabaseLock::check_name(folder.file("hard.db")), HasSubstr("under another name, by " + this_process()));
-  EXPECT_EQ(DatabaseLock::check_name(folder.file("none.db")), "");
+  EXPECT_EQ(DatabaseLock::check_name(path).sentence, "");
+  EXPECT_EQ(DatabaseLock::check_name(folder.file("soft.db")).sentence, "");
+  EXPECT_THAT(DatabaseLock::check_name(folder.file("hard.db")).sentence,
+              HasSubstr("under another name, by " + this_process()));
+  EXPECT_EQ(DatabaseLock::check_name(folder.file("none.db")).sentence, "");
 }
 
 // In a process of its own, as the server is: this one's own locks are known without a look at files.
@@ -101,18 +102,18 @@ TEST(DatabaseLock, ACommandIsToldThatTheServersFileIsGoneOrAnother) {
   const pid_t child = fork();
   if (child == 0) {
     DatabaseLock server;
-    char byte = server.take(path).empty() && server.name_run(3).empty() ? 'y' : 'n';
+    char byte = server.take(path).sentence.empty() && server.name_run(3).sentence.empty() ? 'y' : 'n';
     const bool is_told = write(served[1], &byte, 1) == 1 && read(done[0], &byte, 1) == 1;
     std::_Exit(is_told ? 0 : 1);
   }
   char byte = 'n';
   ASSERT_EQ(read(served[0], &byte, 1), 1);
   ASSERT_EQ(byte, 'y');
-  EXPECT_EQ(DatabaseLock::check_name(path), "");
+  EXPECT_EQ(DatabaseLock::check_name(path).sentence, "");
   std::filesystem::rename(path, folder.file("away.db"));
   const std::string process = "process " + std::to_string(child);
   for (const char* const word : {process.c_str(), "removed or moved away", "restore a copy"}) {
-    EXPECT_THAT(DatabaseLock::check_name(path), HasSubstr(word));
+    EXPECT_THAT(DatabaseLock::check_name(path).sentence, HasSubstr(word));
   }
   SqliteDatabase database;
   SqliteOptions options;
@@ -120,9 +121,9 @@ TEST(DatabaseLock, ACommandIsToldThatTheServersFileIsGoneOrAnother) {
   EXPECT_EQ(database.open(options), StoreStatus::kBusy);
   EXPECT_FALSE(std::filesystem::exists(path)) << "no stub that a server would take for an empty fleet";
   make_file(path);
-  EXPECT_THAT(DatabaseLock::check_name(path), HasSubstr("this one has taken its place"));
+  EXPECT_THAT(DatabaseLock::check_name(path).sentence, HasSubstr("this one has taken its place"));
   std::filesystem::rename(folder.file("away.db"), path);
-  EXPECT_EQ(DatabaseLock::check_name(path), "");
+  EXPECT_EQ(DatabaseLock::check_name(path).sentence, "");
   ASSERT_EQ(write(done[1], &byte, 1), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -133,17 +134,17 @@ TEST(DatabaseLock, AFileThatTheServerMadeIsHeldToo) {
   const Folder folder;
   const std::string path = folder.file("a.db");
   DatabaseLock server;
-  ASSERT_EQ(server.take(path), "");
-  EXPECT_THAT(server.hold_file(), HasSubstr("cannot be read"));
+  ASSERT_EQ(server.take(path).sentence, "");
+  EXPECT_THAT(server.hold_file().sentence, HasSubstr("cannot be read"));
   make_file(path);
-  ASSERT_EQ(server.hold_file(), "");
-  EXPECT_EQ(server.hold_file(), "");
+  ASSERT_EQ(server.hold_file().sentence, "");
+  EXPECT_EQ(server.hold_file().sentence, "");
   std::filesystem::create_hard_link(path, folder.file("hard.db"));
   DatabaseLock second;
-  EXPECT_THAT(second.take(folder.file("hard.db")), HasSubstr("under another name"));
+  EXPECT_THAT(second.take(folder.file("hard.db")).sentence, HasSubstr("under another name"));
   std::filesystem::remove(path);
   make_file(path);
-  EXPECT_THAT(server.hold_file(), HasSubstr("another file has taken the place"));
+  EXPECT_THAT(server.hold_file().sentence, HasSubstr("another file has taken the place"));
 }
 
 // In a mount namespace of its own the file gets a second name that no link count shows.
@@ -156,7 +157,7 @@ int take_by_bind_mount(const std::string& path, const std::string& other) {
       _exit(kNotPossible);
     }
     DatabaseLock second;
-    _exit(second.take(other).find("under another name") == std::string::npos ? 1 : 0);
+    _exit(second.take(other).sentence.find("under another name") == std::string::npos ? 1 : 0);
   }
   int status = -1;
   waitpid(child, &status, 0);
@@ -168,7 +169,7 @@ TEST(DatabaseLock, ABindMountInAnotherNamespaceIsTheSameFile) {
   make_file(folder.file("a.db"));
   make_file(folder.file("b.db"));
   DatabaseLock server;
-  ASSERT_EQ(server.take(folder.file("a.db")), "");
+  ASSERT_EQ(server.take(folder.file("a.db")).sentence, "");
   const int outcome = take_by_bind_mount(folder.file("a.db"), folder.file("b.db"));
   if (outcome == 77) {
     GTEST_SKIP() << "a mount namespace takes the rights of root";

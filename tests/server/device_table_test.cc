@@ -22,7 +22,7 @@ struct Table {
 
 Table parse(const std::string& text) {
   Table table;
-  table.problem = parse_device_table(text, "f.csv", &table.rows, &table.drawn);
+  table.problem = parse_device_table(text, "f.csv", &table.rows, &table.drawn).sentence;
   return table;
 }
 
@@ -94,18 +94,18 @@ TEST(DeviceTable, FindsAKeyThatAnotherHas) {
   std::vector<EnrolledDevice> imported = parse("x," + kKey + "\ny\nz," + kOther + "\n").rows;
   EnrolledDevice enrolled;
   enrolled.name = "old";
-  EXPECT_EQ(find_taken_key(imported, {enrolled}, {}), "") << "no key, as that of a device never rotated";
+  EXPECT_EQ(find_taken_key(imported, {enrolled}, {}).sentence, "") << "no key, as that of a device never rotated";
   enrolled.previous_key = imported[2].key;
-  EXPECT_THAT(find_taken_key(imported, {enrolled}, {}), HasSubstr("z has the key of the enrolled device old"));
+  EXPECT_THAT(find_taken_key(imported, {enrolled}, {}).sentence, HasSubstr("z has the key of the enrolled device old"));
   enrolled.previous_key = {};
   enrolled.key = imported[0].key;
-  EXPECT_THAT(find_taken_key(imported, {enrolled}, {}), HasSubstr("x has the key of the enrolled device old"));
+  EXPECT_THAT(find_taken_key(imported, {enrolled}, {}).sentence, HasSubstr("x has the key of the enrolled device old"));
   enrolled.name = "x";
-  EXPECT_EQ(find_taken_key(imported, {enrolled}, {}), "") << "the name says it";
+  EXPECT_EQ(find_taken_key(imported, {enrolled}, {}).sentence, "") << "the name says it";
   ClaimRow claim;
   claim.name = "batch";
   claim.key = imported[0].key;
-  EXPECT_THAT(find_taken_key(imported, {}, {claim}), HasSubstr("x has the key of the claim batch"));
+  EXPECT_THAT(find_taken_key(imported, {}, {claim}).sentence, HasSubstr("x has the key of the claim batch"));
 }
 
 }  // namespace

@@ -98,8 +98,7 @@ TEST_F(FleetFollowerTest, DevicesComeGoAndComeBack) {
   EXPECT_EQ(log_.count("device_state"), 1U) << "a new one has none to come from";
   database_.set_state("device-1", DeviceState::kActive);
   database_.set_state("device-4", DeviceState::kActive);
-  bool found = false;
-  ASSERT_EQ(database_.command.revoke_device("device-2", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.revoke_device("device-2")));
   ASSERT_TRUE(follower_->refresh());
   EXPECT_THAT(excluded(), ElementsAre(false, true, false, false));
   EXPECT_EQ(log_.count("device_state"), 4U);
@@ -111,8 +110,7 @@ TEST_F(FleetFollowerTest, WhoIsNotActiveAtTheStartTakesNoPart) {
   database_.enrol(1);
   database_.enrol(2, DeviceState::kPending);
   database_.enrol(3);
-  bool found = false;
-  ASSERT_EQ(database_.command.revoke_device("device-3", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.revoke_device("device-3")));
   start();
   EXPECT_THAT(excluded(), ElementsAre(false, true, true));
   EXPECT_EQ(log_.count("device_state"), 0U);
@@ -176,16 +174,13 @@ TEST_F(FleetFollowerTest, TheOperatorsWishReachesTheRunAndItsStateIsTakenOnce) {
 
 TEST_F(FleetFollowerTest, WhatExpiresEndsAtItsTimeAndTheTimeIsKeptOnceAMinute) {
   start();
-  std::optional<uint32_t> generation;
-  ASSERT_EQ(database_.command.rotate_key("device-1", FleetDatabase::key_of(9), 1500, &generation), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.rotate_key("device-1", FleetDatabase::key_of(9), 1500)));
   const auto latest_ms = [this] {
-    uint64_t latest = 0;
-    EXPECT_EQ(database_.command.latest_time(&latest), StoreStatus::kOk);
+    uint64_t latest = value_of(database_.command.latest_time());
     return latest;
   };
   const auto has_previous_key = [this] {
-    std::optional<EnrolledDevice> row;
-    EXPECT_EQ(database_.command.find_device("device-1", &row), StoreStatus::kOk);
+    std::optional<EnrolledDevice> row = value_of(database_.command.find_device("device-1"));
     return row && row->previous_until_ms != 0;
   };
   follower_->poll();

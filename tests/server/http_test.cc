@@ -73,7 +73,7 @@ class Http : public testing::Test {
           return response;
         },
         [](std::string_view path) { return path == "/page"; });
-    ASSERT_EQ(server_->start(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)), "");
+    ASSERT_EQ(server_->start(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)).sentence, "");
   }
   std::string ask(const std::string& request) {
     Peer peer(server_->port());
@@ -221,32 +221,33 @@ TEST(HttpToken, AFileWithOneSecretLine) {
   close(mkstemp(path.data()));
   std::string token;
   std::ofstream(path) << "0123456789abcdef\n";
-  EXPECT_EQ(read_token(path, &token), "");
+  EXPECT_EQ(read_token(path, &token).sentence, "");
   EXPECT_EQ(token, "0123456789abcdef");
   for (const char* const edited : {"\xEF\xBB\xBF"
                                    "0123456789abcdef\r\n",
                                    " 0123456789abcdef ", "0123456789abcdef\t\n\n"}) {
     std::ofstream(path) << edited;
-    EXPECT_EQ(read_token(path, &token), "") << edited;
+    EXPECT_EQ(read_token(path, &token).sentence, "") << edited;
     EXPECT_EQ(token, "0123456789abcdef");
   }
   chmod(path.c_str(), 0640);
-  EXPECT_THAT(read_token(path, &token), HasSubstr("chmod 600"));
+  EXPECT_THAT(read_token(path, &token).sentence, HasSubstr("chmod 600"));
   chmod(path.c_str(), 0600);
   for (const char* const wrong : {"", "short\n", "has a space in its line\n"}) {
     std::ofstream(path) << wrong;
-    const std::string problem = read_token(path, &token);
+    const std::string problem = read_token(path, &token).sentence;
     EXPECT_THAT(problem, HasSubstr("expected one line of 16 to 200"));
   }
   if (AsNobody::is_possible()) {
     std::ofstream(path) << "0123456789abcdef\n";
     const AsNobody as_nobody;
-    EXPECT_THAT(read_token(path, &token), HasSubstr("cannot be read: Permission denied; the server's user must own"));
+    EXPECT_THAT(read_token(path, &token).sentence,
+                HasSubstr("cannot be read: Permission denied; the server's user must own"));
   }
   unlink(path.c_str());
-  EXPECT_THAT(read_token(path, &token), HasSubstr("openssl rand"));
+  EXPECT_THAT(read_token(path, &token).sentence, HasSubstr("openssl rand"));
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(read_token(path, &token), HasSubstr("no ordinary file")) << "and nobody waits for its writer";
+  EXPECT_THAT(read_token(path, &token).sentence, HasSubstr("no ordinary file")) << "and nobody waits for its writer";
   unlink(path.c_str());
 }
 

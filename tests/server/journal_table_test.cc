@@ -37,7 +37,7 @@ TEST(JournalTable, JournalReadsBackAfterReopening) {
   {
     SqliteDatabase database;
     ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
-    ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+    run.id = value_of(database.create_run(run));
     EXPECT_EQ(run.id, 1U);
     SqliteStore store(database, run.id);
     ASSERT_EQ(store.append(batch_of(1, 20)), StoreStatus::kOk) << database.error();
@@ -50,14 +50,13 @@ TEST(JournalTable, JournalReadsBackAfterReopening) {
   uint64_t seen = 0;
   EXPECT_EQ(store.read([&](const JournalRecord&) { return ++seen < 5; }), StoreStatus::kOk);
   EXPECT_EQ(seen, 5U);
-  std::optional<RunRow> latest;
-  ASSERT_EQ(database.current_run(&latest), StoreStatus::kOk);
+  std::optional<RunRow> latest = value_of(database.current_run());
   ASSERT_TRUE(latest);
   EXPECT_EQ(latest->parameters, run.parameters);
   EXPECT_EQ(latest->source, run.source);
   EXPECT_EQ(latest->digest, run.digest);
   ASSERT_EQ(database.set_run_state(run.id, StoredRunState::kFinished), StoreStatus::kOk);
-  ASSERT_EQ(database.current_run(&latest), StoreStatus::kOk);
+  latest = value_of(database.current_run());
   EXPECT_EQ(latest->state, StoredRunState::kFinished);
 }
 
@@ -66,7 +65,7 @@ TEST(JournalTable, KindsAndDevicesOfTheFirstRecordsAreReadAlone) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   RunRow run = run_row();
-  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  run.id = value_of(database.create_run(run));
   SqliteStore store(database, run.id);
   ASSERT_EQ(store.append(batch_of(1, 20)), StoreStatus::kOk);
   for (const uint32_t count_max : {5U, 100U}) {
@@ -88,7 +87,7 @@ TEST(JournalTable, ABatchIsAllOrNothing) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   RunRow run = run_row();
-  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  run.id = value_of(database.create_run(run));
   SqliteStore store(database, run.id);
   std::vector<JournalRecord> batch = batch_of(1, 3);
   batch.push_back(record_of(2));  // twice the same sequence
@@ -115,7 +114,7 @@ TEST(JournalTable, AFullDiskLosesNothingAndIsTriedAgain) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(disk_options(disk, true)), StoreStatus::kOk) << database.error();
   RunRow run = run_row();
-  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  run.id = value_of(database.create_run(run));
   SqliteStore store(database, run.id);
   ASSERT_EQ(store.append(batch_of(1, 4)), StoreStatus::kOk);
   disk.set_full(true);
@@ -137,7 +136,7 @@ TEST(JournalTable, ADamagedJournalIsNamed) {
       SqliteDatabase database;
       ASSERT_EQ(database.open(disk_options(disk, true)), StoreStatus::kOk);
       RunRow run = run_row();
-      ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+      run.id = value_of(database.create_run(run));
       SqliteStore store(database, run.id);
       ASSERT_EQ(store.append(batch_of(1, 60)), StoreStatus::kOk);
     }
@@ -183,8 +182,7 @@ Outcome live(PowerCutDisk& disk, bool synchronous_full) {
     if (database.open(disk_options(disk, synchronous_full)) != StoreStatus::kOk) {
       return outcome;
     }
-    RunRow run = run_row();
-    if (life == 0 && database.create_run(&run) != StoreStatus::kOk) {
+    if (life == 0 && !database.create_run(run_row()).is_ok()) {
       return outcome;
     }
     outcome.run_created = true;
@@ -228,14 +226,14 @@ std::string examine(PowerCutDisk& disk, const Outcome& outcome, bool synchronous
   if (database.open(disk_options(disk, synchronous_full)) != StoreStatus::kOk) {
     return "does not open: " + database.error();
   }
-  std::optional<RunRow> run;
-  if (database.current_run(&run) != StoreStatus::kOk || (outcome.run_created && !run)) {
+  const Expected<std::optional<RunRow>> run = database.current_run();
+  if (!run.is_ok() || (outcome.run_created && !*run)) {
     return "the run is lost";
   }
-  if (!run) {
+  if (!*run) {
     return "";
   }
-  SqliteStore store(database, run->id);
+  SqliteStore store(database, (*run)->id);
   uint64_t count = 0;
   bool equal = true;
   const StoreStatus status = store.read([&](const JournalRecord& record) {

@@ -25,8 +25,7 @@ class KeyringTest : public testing::Test {
     return keyring_.lookup()(identity, &entry) ? std::optional(entry) : std::nullopt;
   }
   DeviceState state_of(const std::string& name) {
-    std::optional<EnrolledDevice> row;
-    EXPECT_EQ(database_.command.find_device(name, &row), StoreStatus::kOk);
+    std::optional<EnrolledDevice> row = value_of(database_.command.find_device(name));
     EXPECT_TRUE(row.has_value());
     return row ? row->state : DeviceState::kRevoked;
   }
@@ -36,7 +35,7 @@ class KeyringTest : public testing::Test {
     claim.key = FleetDatabase::key_of(10);
     claim.count_max = count_max;
     claim.expires_ms = 2000;
-    EXPECT_EQ(database_.command.add_claim(&claim), StoreStatus::kOk);
+    claim.id = value_of(database_.command.add_claim(claim)).value_or(0);
     return claim.id;
   }
 
@@ -53,8 +52,7 @@ TEST_F(KeyringTest, EachDeviceHasItsKeyAndAStandingAndStrangersHaveNone) {
     database_.enrol(number, number == 3 ? DeviceState::kPending : DeviceState::kActive);
   }
   database_.set_state("device-2", DeviceState::kDisabled);
-  bool found = false;
-  ASSERT_EQ(database_.command.revoke_device("device-4", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.revoke_device("device-4")));
   const PskRefusal expected[] = {PskRefusal::kNone, PskRefusal::kInactive, PskRefusal::kInactive, PskRefusal::kRevoked};
   for (uint8_t index = 0; index < 4; ++index) {
     const std::optional<PskEntry> entry = look_up("device-" + std::to_string(index + 1));
@@ -71,8 +69,8 @@ TEST_F(KeyringTest, EachDeviceHasItsKeyAndAStandingAndStrangersHaveNone) {
 
 TEST_F(KeyringTest, AfterARotationBothKeysCountUntilTheWindowIsOver) {
   database_.enrol(1);
-  std::optional<uint32_t> generation;
-  ASSERT_EQ(database_.command.rotate_key("device-1", FleetDatabase::key_of(99), 1500, &generation), StoreStatus::kOk);
+  std::optional<uint32_t> generation =
+      value_of(database_.command.rotate_key("device-1", FleetDatabase::key_of(99), 1500));
   ASSERT_EQ(generation, 1U);
   const std::optional<PskEntry> old = look_up("device-1");
   const std::optional<PskEntry> young = look_up("device-1~1");
@@ -104,14 +102,11 @@ TEST_F(KeyringTest, AClaimIsFoundByItsMarkAndEndsByTheClock) {
 // A board computer without a clock of its own starts up to an hour back after a power cut.
 TEST_F(KeyringTest, WhatIsOverStaysSoWhenTheClockIsSetBack) {
   database_.enrol(1);
-  std::optional<uint32_t> generation;
-  ASSERT_EQ(database_.command.rotate_key("device-1", FleetDatabase::key_of(99), 1500, &generation), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.rotate_key("device-1", FleetDatabase::key_of(99), 1500)));
   add_claim("expired", 3);
   add_claim("ended", 3);
-  bool found = false;
-  ASSERT_EQ(database_.command.end_claim("ended", 1200, &found), StoreStatus::kOk);
-  uint64_t next_ms = 0;
-  ASSERT_EQ(database_.fleet.end_expired(2000, &next_ms), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.end_claim("ended", 1200)));
+  uint64_t next_ms = value_of(database_.fleet.end_expired(2000));
   EXPECT_EQ(next_ms, UINT64_MAX);
   now_ms_ = 100;
   EXPECT_EQ(look_up("device-1")->refusal, PskRefusal::kExpired);
@@ -127,7 +122,7 @@ TEST_F(KeyringTest, WhatIsOverStaysSoWhenTheClockIsSetBack) {
 
 TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
   std::vector<PskLookup> lookups;
-  ASSERT_EQ(keyring_.open_lookups(2, &lookups), "");
+  ASSERT_EQ(keyring_.open_lookups(2, &lookups).sentence, "");
   ASSERT_EQ(lookups.size(), 2U);
   database_.enrol(1);
   for (const PskLookup& lookup : lookups) {
@@ -136,7 +131,7 @@ TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
     EXPECT_EQ(entry.key, FleetDatabase::key_of(1));
   }
   config_.database = database_.path() + ".gone";
-  EXPECT_THAT(keyring_.open_lookups(1, &lookups), HasSubstr("server.limits.io_threads"));
+  EXPECT_THAT(keyring_.open_lookups(1, &lookups).sentence, HasSubstr("server.limits.io_threads"));
   EXPECT_EQ(lookups.size(), 2U);
 }
 
@@ -166,8 +161,7 @@ TEST_F(KeyringTest, AStrangerIsRegisteredOnceAndThenHasItsStanding) {
   EXPECT_EQ(log_.count("device_registered"), 1U);
   database_.set_state("stranger", DeviceState::kActive);
   EXPECT_EQ(keyring_.register_device("stranger", 1).refusal, TlsFault::kNone);
-  bool found = false;
-  ASSERT_EQ(database_.command.revoke_device("stranger", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database_.command.revoke_device("stranger")));
   EXPECT_EQ(keyring_.register_device("stranger", 1).refusal, TlsFault::kRevoked);
   config_.device_registration = "active";
   EXPECT_EQ(keyring_.register_device("other", 1).refusal, TlsFault::kNone);

@@ -36,30 +36,30 @@ TEST(ListenAddress, IsPrintedAsItIsParsed) {
 TEST(ListenAddress, AFreePortIsOpenedAndACheckLeavesNothingOpen) {
   asio::io_context io;
   Tcp::acceptor acceptor(io);
-  ASSERT_EQ(open_acceptor(Tcp::endpoint(kLoopback, 0), "server.listen", &acceptor), "");
+  ASSERT_EQ(open_acceptor(Tcp::endpoint(kLoopback, 0), "server.listen", &acceptor).sentence, "");
   const Tcp::endpoint bound = acceptor.local_endpoint();
   EXPECT_NE(bound.port(), 0);
   acceptor.close();
-  EXPECT_EQ(check_listen_address(bound), "");
-  EXPECT_EQ(open_acceptor(bound, "server.listen", &acceptor), "") << "the check has closed its own socket";
+  EXPECT_EQ(check_listen_address(bound).sentence, "");
+  EXPECT_EQ(open_acceptor(bound, "server.listen", &acceptor).sentence, "") << "the check has closed its own socket";
 }
 
 TEST(ListenAddress, AnOccupiedPortIsNamedWithItsKey) {
   asio::io_context io;
   Tcp::acceptor first(io);
   Tcp::acceptor second(io);
-  ASSERT_EQ(open_acceptor(Tcp::endpoint(kLoopback, 0), "server.listen", &first), "");
-  const std::string problem = open_acceptor(first.local_endpoint(), "server.http_listen", &second);
+  ASSERT_EQ(open_acceptor(Tcp::endpoint(kLoopback, 0), "server.listen", &first).sentence, "");
+  const std::string problem = open_acceptor(first.local_endpoint(), "server.http_listen", &second).sentence;
   EXPECT_THAT(problem,
               AllOf(HasSubstr(text_of(first.local_endpoint())), HasSubstr("set server.http_listen to another")));
   EXPECT_FALSE(second.is_open());
-  EXPECT_EQ(check_listen_address(first.local_endpoint(), "server.http_listen"), problem);
+  EXPECT_EQ(check_listen_address(first.local_endpoint(), "server.http_listen").sentence, problem);
 }
 
 TEST(ListenAddress, AnAddressOfAnotherMachineIsNamed) {
   // 192.0.2.0/24 is kept for documents (RFC 5737), so no machine has it.
   const Tcp::endpoint elsewhere(asio::ip::make_address("192.0.2.1"), 7433);
-  EXPECT_THAT(check_listen_address(elsewhere),
+  EXPECT_THAT(check_listen_address(elsewhere).sentence,
               AllOf(HasSubstr("192.0.2.1:7433"), HasSubstr("set server.listen to an address of this machine")));
 }
 

@@ -28,11 +28,13 @@ TEST(Listener, AnOccupiedPortIsNamedWithItsRemedy) {
   ListenerHarness first;
   ListenerHarness second;
   Listener third(second.io, second.tls, {}, second.counters, second);
-  const std::string problem = third.open(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port()));
+  const std::string problem =
+      third.open(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port())).sentence;
   EXPECT_THAT(problem, HasSubstr("127.0.0.1:" + std::to_string(first.listener.port())));
   EXPECT_THAT(problem, HasSubstr("server.listen"));
-  EXPECT_EQ(check_listen_address(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port())), problem);
-  EXPECT_EQ(check_listen_address(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)), "");
+  EXPECT_EQ(check_listen_address(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port())).sentence,
+            problem);
+  EXPECT_EQ(check_listen_address(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)).sentence, "");
 }
 
 TEST_P(ListenerThreads, ConnectionsOverTheCapWaitForAPlace) {

@@ -37,16 +37,16 @@ TEST(ModelExport, NeitherADatabaseNorWhatIsNoOrdinaryFileIsReplaced) {
   const std::vector<uint8_t> bytes = {1, 2, 3};
   const std::string database = folder + "/gs.db";
   std::ofstream(database) << std::string("SQLite format 3\0rest", 20);
-  EXPECT_THAT(write_file_atomically(database, bytes), HasSubstr("is a database, and stays as it is"));
+  EXPECT_THAT(write_file_atomically(database, bytes).sentence, HasSubstr("is a database, and stays as it is"));
   EXPECT_EQ(std::filesystem::file_size(database), 20U);
   std::filesystem::create_symlink(database, folder + "/link");
   std::filesystem::create_directory(folder + "/folder");
   for (const char* const name : {"/link", "/folder"}) {
-    EXPECT_THAT(write_file_atomically(folder + name, bytes), HasSubstr("no ordinary file"));
+    EXPECT_THAT(write_file_atomically(folder + name, bytes).sentence, HasSubstr("no ordinary file"));
   }
   const std::string model = folder + "/m.npy";
-  EXPECT_EQ(write_file_atomically(model, bytes), "");
-  EXPECT_EQ(write_file_atomically(model, bytes), "") << "a model is replaced by a newer one";
+  EXPECT_EQ(write_file_atomically(model, bytes).sentence, "");
+  EXPECT_EQ(write_file_atomically(model, bytes).sentence, "") << "a model is replaced by a newer one";
   std::filesystem::remove_all(folder);
 }
 
@@ -56,15 +56,15 @@ TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
   EXPECT_EQ(version_file_name(3, 12), "run3_v000012.npy");
   const std::string path = folder + "/" + version_file_name(3, 12);
   const std::vector<uint8_t> bytes = npy_bytes({3, 2}, kModel);
-  EXPECT_EQ(check_export_folder(folder, true), "");
-  EXPECT_EQ(check_export_folder(folder, false), "");
+  EXPECT_EQ(check_export_folder(folder, true).sentence, "");
+  EXPECT_EQ(check_export_folder(folder, false).sentence, "");
   if (AsNobody::is_possible()) {
     const AsNobody as_nobody;
-    EXPECT_THAT(check_export_folder(folder, true), HasSubstr("Permission denied"));
-    EXPECT_THAT(check_export_folder(folder, false), HasSubstr("Permission denied"));
+    EXPECT_THAT(check_export_folder(folder, true).sentence, HasSubstr("Permission denied"));
+    EXPECT_THAT(check_export_folder(folder, false).sentence, HasSubstr("Permission denied"));
   }
-  EXPECT_EQ(write_file_atomically(path, bytes), "");
-  EXPECT_EQ(write_file_atomically(path, bytes), "") << "a file from before a restart is replaced";
+  EXPECT_EQ(write_file_atomically(path, bytes).sentence, "");
+  EXPECT_EQ(write_file_atomically(path, bytes).sentence, "") << "a file from before a restart is replaced";
   std::ifstream file(path, std::ios::binary);
   std::stringstream content;
   content << file.rdbuf();
@@ -75,8 +75,8 @@ TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
   }
   EXPECT_EQ(count, 1U) << "nothing is left beside it";
   std::filesystem::remove_all(folder);
-  EXPECT_THAT(check_export_folder(folder, false), HasSubstr("mkdir -p"));
-  EXPECT_THAT(write_file_atomically(path, bytes), HasSubstr("cannot write " + path));
+  EXPECT_THAT(check_export_folder(folder, false).sentence, HasSubstr("mkdir -p"));
+  EXPECT_THAT(write_file_atomically(path, bytes).sentence, HasSubstr("cannot write " + path));
 }
 
 }  // namespace

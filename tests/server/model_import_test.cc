@@ -25,7 +25,7 @@ std::string of_bytes(const std::vector<uint8_t>& bytes) { return {bytes.begin(),
 
 TEST(ModelImport, CsvReadsBackToTheSameFloats) {
   std::vector<Real> model;
-  EXPECT_EQ(parse_csv(csv_text(kShape, kModel), kShape, &model), "");
+  EXPECT_EQ(parse_csv(csv_text(kShape, kModel), kShape, &model).sentence, "");
   EXPECT_EQ(model, kModel);
 }
 
@@ -39,7 +39,7 @@ TEST(ModelImport, ReadsWhatEditorsAndSpreadsheetsWrite) {
                                    value("+0.1") + "," + value("1e-20") + end + value("3.") + "," + value("7.25");
           for (const std::string& last : {std::string(), end, end + end, end + blank}) {
             std::vector<Real> model;
-            ASSERT_EQ(parse_csv(text + last, kShape, &model), "") << text;
+            ASSERT_EQ(parse_csv(text + last, kShape, &model).sentence, "") << text;
             EXPECT_EQ(model, kModel) << text;
           }
         }
@@ -50,7 +50,7 @@ TEST(ModelImport, ReadsWhatEditorsAndSpreadsheetsWrite) {
 
 TEST(ModelImport, RoundsWhatIsTooSmallAndKeepsSubnormals) {
   std::vector<Real> model;
-  EXPECT_EQ(parse_csv("1e-400,-1e-60\n1e-40,2.5e-320\n1e0,1E+2\n", kShape, &model), "");
+  EXPECT_EQ(parse_csv("1e-400,-1e-60\n1e-40,2.5e-320\n1e0,1E+2\n", kShape, &model).sentence, "");
   EXPECT_EQ(model, (std::vector<Real>{0, 0, 1e-40F, 0, 1, 100}));
 }
 
@@ -91,7 +91,7 @@ TEST(ModelImport, CsvSaysPlaceValueAndRemedy) {
   };
   std::vector<Real> model = kModel;
   for (const auto& [text, words] : cases) {
-    const std::string problem = parse_csv(text, kShape, &model);
+    const std::string problem = parse_csv(text, kShape, &model).sentence;
     for (const char* word : words) {
       EXPECT_THAT(problem, HasSubstr(word)) << text;
     }
@@ -129,7 +129,7 @@ std::string values_of(bool is_big, bool is_fortran) {
 
 TEST(ModelImport, NpyReadsBackToTheSameFloats) {
   std::vector<Real> model;
-  EXPECT_EQ(parse_npy(of_bytes(npy_bytes(kShape, kModel)), kShape, &model), "");
+  EXPECT_EQ(parse_npy(of_bytes(npy_bytes(kShape, kModel)), kShape, &model).sentence, "");
   EXPECT_EQ(model, kModel);
 }
 
@@ -140,20 +140,23 @@ TEST(ModelImport, NpyOfEveryFormatTypeAndOrder) {
       for (const bool is_big : {false, true}) {
         const std::string sign = is_big ? ">" : "<";
         std::vector<Real> model;
-        EXPECT_EQ(parse_npy(npy(head(sign + "f4", order), values_of<float>(is_big, is_fortran), major), kShape, &model),
+        EXPECT_EQ(parse_npy(npy(head(sign + "f4", order), values_of<float>(is_big, is_fortran), major), kShape, &model)
+                      .sentence,
                   "");
         EXPECT_EQ(model, kModel);
         model.clear();
-        EXPECT_EQ(
-            parse_npy(npy(head(sign + "f8", order), values_of<double>(is_big, is_fortran), major), kShape, &model), "");
+        EXPECT_EQ(parse_npy(npy(head(sign + "f8", order), values_of<double>(is_big, is_fortran), major), kShape, &model)
+                      .sentence,
+                  "");
         EXPECT_EQ(model, kModel);
       }
     }
   }
   std::vector<Real> model;
   const std::string other = "{\"shape\": (3L, 2L), \"fortran_order\": False, \"descr\": \"<f4\"}\n";
-  EXPECT_EQ(parse_npy(npy(other, values_of<float>(false, false)), kShape, &model), "") << "another order of entries";
-  EXPECT_EQ(parse_npy(npy(head("<f4", "False", "(6,)"), values_of<float>(false, false)), {6, 1}, &model), "");
+  EXPECT_EQ(parse_npy(npy(other, values_of<float>(false, false)), kShape, &model).sentence, "")
+      << "another order of entries";
+  EXPECT_EQ(parse_npy(npy(head("<f4", "False", "(6,)"), values_of<float>(false, false)), {6, 1}, &model).sentence, "");
 }
 
 TEST(ModelImport, NpySaysWhatItHoldsAndTheRemedy) {
@@ -187,7 +190,7 @@ TEST(ModelImport, NpySaysWhatItHoldsAndTheRemedy) {
   };
   std::vector<Real> model = kModel;
   for (const auto& [bytes, words] : cases) {
-    const std::string problem = parse_npy(bytes, kShape, &model);
+    const std::string problem = parse_npy(bytes, kShape, &model).sentence;
     for (const char* word : words) {
       EXPECT_THAT(problem, HasSubstr(word));
     }
@@ -199,13 +202,13 @@ TEST(ModelImport, NpyIsRefusedAtEveryLengthAndEveryByteIsSafe) {
   const std::string good = npy(head("<f4"), values_of<float>(false, false));
   std::vector<Real> model;
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_NE(parse_npy(good.substr(0, size), kShape, &model), "") << size;
+    EXPECT_NE(parse_npy(good.substr(0, size), kShape, &model).sentence, "") << size;
   }
   for (size_t at = 6; at < good.size(); ++at) {
     for (int value = 0; value < 256; value += 3) {
       std::string bad = good;
       bad[at] = static_cast<char>(value);
-      if (parse_npy(bad, kShape, &model).empty()) {
+      if (parse_npy(bad, kShape, &model).sentence.empty()) {
         EXPECT_EQ(model.size(), kModel.size());
       }
     }
@@ -219,7 +222,7 @@ TEST(ModelImport, AFileIsReadByWhatItIs) {
   const auto read = [&path](const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
     std::vector<Real> model;
-    const std::string problem = read_model_file(path, kShape, &model);
+    const std::string problem = read_model_file(path, kShape, &model).sentence;
     return problem.empty() ? std::to_string(model.size()) : problem;
   };
   EXPECT_EQ(read(csv_text(kShape, kModel)), "6");
@@ -230,7 +233,8 @@ TEST(ModelImport, AFileIsReadByWhatItIs) {
   EXPECT_THAT(read(std::string(2U << 20, ' ')), HasSubstr("at most 1048960 are read"));
   std::filesystem::remove_all(folder);
   std::vector<Real> model;
-  EXPECT_THAT(read_model_file(path, kShape, &model), HasSubstr("No such file or directory; name a CSV or .npy file"));
+  EXPECT_THAT(read_model_file(path, kShape, &model).sentence,
+              HasSubstr("No such file or directory; name a CSV or .npy file"));
 }
 
 }  // namespace

@@ -34,6 +34,14 @@ TEST(NetworkMemory, CountsWhatABoardTakes) {
   EXPECT_EQ(drawn.board_arena, whole.board_arena + 1000 * sizeof(uint16_t));
   EXPECT_EQ(drawn.board_arena_local, drawn.board_arena + drawn.model + 16 * 5 * sizeof(float));
   EXPECT_GT(whole.board_arena, whole.model + whole.features + 11 * 36);
+  EXPECT_EQ(whole.board_arena_least, whole.board_arena - whole.features) << "each evaluation makes features anew";
+  // Without layers in front there is nothing to give up.
+  Network bare = small.network;
+  bare.layers += 8;
+  bare.layer_count = 3;
+  bare.in = bare.layers[0].in;
+  const NetworkMemory none = network_memory(bare, 32, 32);
+  EXPECT_EQ(none.board_arena_least, none.board_arena);
 }
 
 TEST(NetworkMemory, TakesNoMemoryForWhatNoRunTrains) {

@@ -203,6 +203,7 @@ class Networks(unittest.TestCase):
             gsn.dense(6, 5, trained=gsn.FACTORED, rank=2), gsn.dense(5, 3, trained=gsn.DENSE)]))
         shown = run(PROGRAM, "network", "show", self.network)
         self.assertIn('parts = "fixed_rank 6x5 2, euclidean 5x1, euclidean 5x3, euclidean 3x1"', shown.stdout)
+        self.assertIn('board_note="an STM32F405 trains no factored layers: ', shown.stdout)
 
     # ---- A run ----
 
@@ -235,6 +236,84 @@ class Networks(unittest.TestCase):
             gsn.dense(4, 3, [1.0] * 12, trained=gsn.DENSE)]))
         server = Server(self.configure())
         self.assertEqual(server.stop(), OK)
+
+    def first_model(self, config):
+        """The numbers of version 0."""
+        server = Server(config)
+        server.wait_for("event=version")
+        self.assertEqual(server.stop(), OK)
+        out = self.home / "first.csv"
+        done = run(PROGRAM, "model", "export", "--config", config, "--version", 0, "--format", "csv", "--out", out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return [float(word) for word in out.read_text().replace(",", " ").split()], server.lines
+
+    def with_start(self, weights, biases=(0.5, 0, -0.5)):
+        self.network.write_bytes(gsn.network((1, 1, 6), [
+            gsn.dense(6, 4, [0.5] * 24), gsn.dense(4, 3, weights, biases, trained=gsn.DENSE)]))
+
+    def test_a_run_begins_at_the_numbers_that_the_trained_layers_hold(self):
+        start = [0.25 * i for i in range(12)]
+        self.with_start(start)
+        config = self.configure()
+        self.enrol(config, "a")
+        self.assertEqual(run(PROGRAM, "run", "start", "--config", config).returncode, OK)
+        model, lines = self.first_model(config)
+        self.assertEqual(model, [*start, 0.5, 0, -0.5])
+        self.assertIn(f"event=first_model key=run.network file={self.network} numbers=15", "".join(lines))
+        # A run that has a version keeps it.
+        self.with_start([9.0] * 12)
+        model, lines = self.first_model(config)
+        self.assertEqual(model, [*start, 0.5, 0, -0.5])
+        self.assertNotIn("event=first_model ", "".join(lines))
+
+    def test_a_first_model_that_is_named_goes_before_the_numbers_of_the_file(self):
+        self.with_start([1.0] * 12)
+        named = self.home / "start.csv"
+        named.write_text("2\n" * 15)
+        config = self.configure()
+        config.write_text(config.read_text().replace("[run]", f'first_model = "{named}"\n[run]'))
+        self.enrol(config, "a")
+        self.assertEqual(self.first_model(config)[0], [2.0] * 15)
+
+    def test_a_start_is_settled_as_a_first_model_is(self):
+        stiefel = [1.0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
+        config = self.configure(parts='"stiefel 4x3, euclidean 3x1"')
+        verbs = (("serve", "--check-config", config), ("run", "start", "--config", config),
+                 ("serve", "--create", "--config", config))
+        self.with_start([2 * value for value in stiefel])
+        for verb in verbs:
+            refused = run(PROGRAM, *verb)
+            self.assertEqual(refused.returncode, FILE, refused.stderr)
+            self.assertIn(f"run.network {self.network}: part 1 (stiefel 4x3) is off its manifold by", refused.stderr)
+        self.with_start([1.0001 * value for value in stiefel])
+        begun = run(PROGRAM, "run", "start", "--config", config)
+        self.assertEqual(begun.returncode, OK, begun.stderr)
+        self.assertIn(f"run.network {self.network} is moved onto its manifold: part 1 (stiefel 4x3) by", begun.stderr)
+        self.enrol(config, "a")
+        model, lines = self.first_model(config)
+        for value, wanted in zip(model, stiefel):
+            self.assertAlmostEqual(value, wanted, delta=1e-6)
+        self.assertRegex("".join(lines), r"event=first_model_projected .*stiefel 4x3")
+
+    def test_numbers_of_some_trained_layers_alone_are_refused(self):
+        self.network.write_bytes(gsn.network((1, 1, 6), [
+            gsn.dense(6, 4, [0.5] * 24, trained=gsn.DENSE), gsn.dense(4, 3, trained=gsn.DENSE)]))
+        config = self.configure(parts='"euclidean 6x4, euclidean 4x1, euclidean 4x3, euclidean 3x1"')
+        for verb in (("serve", "--check-config", config), ("run", "start", "--config", config),
+                     ("serve", "--create", "--config", config)):
+            refused = run(PROGRAM, *verb)
+            self.assertEqual(refused.returncode, FILE, refused.stderr)
+            self.assertIn("trained layer 1 holds no weights to begin at", refused.stderr)
+            self.assertIn("server.first_model", refused.stderr)
+
+    def test_parts_that_lie_elsewhere_are_refused_by_name(self):
+        config = self.configure(parts='"euclidean 3x1, euclidean 4x3"')
+        for verb in (("serve", "--check-config", config), ("run", "start", "--config", config)):
+            refused = run(PROGRAM, *verb)
+            self.assertEqual(refused.returncode, CONFIG, refused.stderr)
+            self.assertIn("part 1 of the run is euclidean 3x1, the numbers 0 to 2 of the point, and part 1 of the "
+                          "network is euclidean 4x3, the numbers 0 to 11: the weights of layer 1", refused.stderr)
+            self.assertIn('run.parts = "euclidean 4x3, euclidean 3x1"', refused.stderr)
 
     def test_a_file_that_cannot_be_trained_is_refused_by_every_verb(self):
         good = self.network.read_bytes()
@@ -294,6 +373,30 @@ class Networks(unittest.TestCase):
             self.assertEqual(client.returncode, OK, texts[-1])
         digests = {re.search(r"event=finished version=3 digest=(\w+)", text)[1] for text in texts}
         self.assertEqual(len(digests), 1, texts)
+        self.assertEqual(server.stop(), OK)
+
+    def test_features_are_given_up_where_the_arena_has_no_room_for_them(self):
+        """A client says so once, and comes to the digest of one that keeps them."""
+        self.network.write_bytes(gsn.network((1, 1, 6), [
+            gsn.dense(6, 300, [0.01 * (i % 7 - 3) for i in range(1800)], activation=gsn.RELU),
+            gsn.dense(300, 3, trained=gsn.DENSE)]))
+        shown = json.loads(run(PROGRAM, "network", "show", self.network, "--samples", 12, "--batch", 12, "--format",
+                               "json").stdout.splitlines()[-2])
+        self.assertEqual(shown["board_arena_least"], shown["board_arena"] - shown["features"])
+        config = self.configure(devices=2, parts='"euclidean 300x3, euclidean 3x1"', local_step_count=1,
+                                correction_form='"none"', smoothing=0.1, step_size=0.01)
+        self.enrol(config, "a", "b")
+        server = Server(config)
+        short = (shown["arena"] - shown["features"]) // 1024 + 2
+        self.assertLess(1024 * short, shown["arena"] - 4096, "too much for the case")
+        clients = [subprocess.Popen([str(word) for word in self.words(
+            name, server.port, "--network", self.network, "--arena-kib", size, "--until-finished")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for name, size in (("a", short), ("b", 1024))]
+        texts = [client.communicate(timeout=SECONDS_MAX)[0] for client in clients]
+        self.assertEqual([client.returncode for client in clients], [OK, OK], texts)
+        digests = {re.search(r"event=finished version=3 digest=(\w+)", text)[1] for text in texts}
+        self.assertEqual(len(digests), 1, texts)
+        self.assertEqual([text.count("event=features_not_kept") for text in texts], [1, 0], texts)
         self.assertEqual(server.stop(), OK)
 
     def test_a_device_with_another_network_is_refused_at_both_ends(self):

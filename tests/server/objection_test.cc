@@ -1,4 +1,4 @@
-#include "server/run/objection.h"
+#include "server/base/objection.h"
 
 #include <gtest/gtest.h>
 

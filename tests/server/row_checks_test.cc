@@ -28,23 +28,19 @@ void edit(const std::string& path, const std::string& sql) {
 void fill(const std::string& path) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
-  std::optional<uint32_t> index;
   for (uint8_t i = 1; i <= 40; ++i) {
-    ASSERT_EQ(database.add_device("pump-" + std::to_string(i), key_of(i), 7, &index), StoreStatus::kOk);
+    EXPECT_TRUE(value_of(database.add_device("pump-" + std::to_string(i), key_of(i), 7)));
   }
-  std::optional<uint32_t> generation;
-  ASSERT_EQ(database.rotate_key("pump-2", key_of(99), 50, &generation), StoreStatus::kOk);
-  bool found = false;
-  ASSERT_EQ(database.revoke_device("pump-3", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database.rotate_key("pump-2", key_of(99), 50)));
+  EXPECT_TRUE(value_of(database.revoke_device("pump-3")));
   for (uint8_t i = 1; i <= 9; ++i) {
     ClaimRow claim;
     claim.name = "batch-" + std::to_string(i);
     claim.key = key_of(static_cast<uint8_t>(100 + i));
     claim.count_max = i;
     claim.expires_ms = 1000U + i;
-    ASSERT_EQ(database.add_claim(&claim), StoreStatus::kOk);
-    RunRow run = run_row();
-    ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+    EXPECT_TRUE(value_of(database.add_claim(claim)));
+    EXPECT_NE(value_of(database.create_run(run_row())), 0U);
   }
 }
 
@@ -59,11 +55,9 @@ std::string served(const std::string& path) {
   }
   std::string text;
   const auto add_key = [&](const DeviceKey& key) { text.append(key.begin(), key.end()); };
-  std::vector<EnrolledDevice> devices;
-  EXPECT_EQ(database.devices(&devices), StoreStatus::kOk);
+  std::vector<EnrolledDevice> devices = value_of(database.devices());
   for (const EnrolledDevice& listed : devices) {
-    std::optional<EnrolledDevice> row;
-    EXPECT_EQ(database.find_device(listed.name, &row), StoreStatus::kOk) << database.error();
+    std::optional<EnrolledDevice> row = value_of(database.find_device(listed.name));
     if (row) {
       text += row->name + std::to_string(row->index) + device_state_text(row->state) + std::to_string(row->generation) +
               " " + std::to_string(row->previous_until_ms);
@@ -71,19 +65,16 @@ std::string served(const std::string& path) {
       add_key(row->previous_key);
     }
   }
-  std::vector<ClaimRow> claims;
-  EXPECT_EQ(database.claims(&claims), StoreStatus::kOk);
+  std::vector<ClaimRow> claims = value_of(database.claims());
   for (const ClaimRow& listed : claims) {
-    std::optional<ClaimRow> row;
-    EXPECT_EQ(database.find_claim(listed.name, &row), StoreStatus::kOk) << database.error();
+    std::optional<ClaimRow> row = value_of(database.find_claim(listed.name));
     if (row) {
       text += row->name + std::to_string(row->id) + " " + std::to_string(row->count_max) + " " +
               std::to_string(row->expires_ms) + " " + std::to_string(row->is_ended);
       add_key(row->key);
     }
   }
-  std::vector<RunRow> runs;
-  EXPECT_EQ(database.runs(&runs), StoreStatus::kOk);
+  std::vector<RunRow> runs = value_of(database.runs());
   for (const RunRow& run : runs) {
     text += run.name + run.parameters + run.source + std::to_string(run.digest) + stored_run_state_text(run.state);
   }
@@ -140,27 +131,20 @@ TEST_F(RowChecks, AnOpenDatabaseRefusesARowThatHasBeenDamagedSince) {
   edit(path_, "UPDATE devices SET key=zeroblob(32) WHERE name='pump-4'");
   edit(path_, "UPDATE claims SET count_max=1000 WHERE name='batch-4'");
   edit(path_, "UPDATE runs SET state=1 WHERE id=4; UPDATE runs SET digest=1 WHERE id=4");
-  std::optional<EnrolledDevice> device;
-  EXPECT_EQ(database.find_device("pump-4", &device), StoreStatus::kCorrupt);
+  EXPECT_EQ(database.find_device("pump-4").status(), StoreStatus::kCorrupt);
   EXPECT_THAT(database.error(), HasSubstr("row pump-4 of table devices"));
-  EXPECT_FALSE(device);
-  std::vector<EnrolledDevice> devices;
-  EXPECT_EQ(database.devices(&devices), StoreStatus::kCorrupt);
-  std::optional<ClaimRow> claim;
-  EXPECT_EQ(database.find_claim("batch-4", &claim), StoreStatus::kCorrupt);
-  ClaimOutcome outcome = ClaimOutcome::kRepeated;
-  EXPECT_EQ(database.claim_device(4, "new", key_of(1), 5, &outcome), StoreStatus::kCorrupt);
-  std::optional<RunRow> run;
-  EXPECT_EQ(database.find_run(4, &run), StoreStatus::kCorrupt);
-  EXPECT_EQ(database.find_device("pump-5", &device), StoreStatus::kOk) << "the other rows are whole";
+  EXPECT_EQ(database.devices().status(), StoreStatus::kCorrupt);
+  EXPECT_EQ(database.find_claim("batch-4").status(), StoreStatus::kCorrupt);
+  EXPECT_EQ(database.claim_device(4, "new", key_of(1), 5).status(), StoreStatus::kCorrupt);
+  EXPECT_EQ(database.find_run(4).status(), StoreStatus::kCorrupt);
+  EXPECT_TRUE(value_of(database.find_device("pump-5"))) << "the other rows are whole";
 }
 
 TEST_F(RowChecks, AChangeDoesNotSignDamage) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(path_)), StoreStatus::kOk);
   edit(path_, "UPDATE devices SET key=zeroblob(32) WHERE name='pump-4'");
-  std::optional<uint32_t> generation;
-  EXPECT_EQ(database.rotate_key("pump-4", key_of(5), 60, &generation), StoreStatus::kCorrupt);
+  EXPECT_EQ(database.rotate_key("pump-4", key_of(5), 60).status(), StoreStatus::kCorrupt);
   EXPECT_THAT(database.error(), HasSubstr("a row of table devices is damaged"));
   EXPECT_EQ(database.set_run_state(1, StoredRunState::kStopped), StoreStatus::kOk);
   SqliteDatabase again;

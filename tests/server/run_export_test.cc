@@ -61,13 +61,14 @@ struct Exported {
     std::string out;
     std::unique_ptr<Coordinator> model;
     problem = write_lineage(
-        {run, server.parameters, devices, server.store}, {7, version, "m.npy"},
-        [&](std::string_view piece) {
-          longest = std::max(longest, piece.size());
-          out += piece;
-          return true;
-        },
-        &model);
+                  {run, server.parameters, devices, server.store}, {7, version, "m.npy"},
+                  [&](std::string_view piece) {
+                    longest = std::max(longest, piece.size());
+                    out += piece;
+                    return true;
+                  },
+                  &model)
+                  .sentence;
     digest = model ? model->model().digest() : 0;
     return out;
   }
@@ -162,8 +163,9 @@ TEST(RunExport, ASinkThatIsFullEndsIt) {
   std::unique_ptr<Coordinator> model;
   size_t pieces = 0;
   const std::string problem = write_lineage(
-      {e.run, e.server.parameters, e.devices, e.server.store}, {7, 2, "m.npy"},
-      [&](std::string_view) { return ++pieces < 3; }, &model);
+                                  {e.run, e.server.parameters, e.devices, e.server.store}, {7, 2, "m.npy"},
+                                  [&](std::string_view) { return ++pieces < 3; }, &model)
+                                  .sentence;
   EXPECT_EQ(problem, "");
   EXPECT_EQ(model, nullptr);
   EXPECT_EQ(pieces, 3U);
@@ -198,7 +200,7 @@ TEST(RunExport, FilesAppearWholeAndAreComparedToTheLastByte) {
   EXPECT_NE(access((path + ".part").c_str(), F_OK), 0);
   FileWriter writer(path);
   EXPECT_TRUE(writer.write("one\n") && writer.write("two\n"));
-  EXPECT_EQ(writer.finish(), "");
+  EXPECT_EQ(writer.finish().sentence, "");
   const std::pair<const char*, uint64_t> texts[] = {
       {"one\ntwo\n", 0}, {"one\nt", 2}, {"one\ntwo\nx", 3}, {"one\nTwo\n", 2}};
   for (const auto& [text, line] : texts) {
@@ -213,7 +215,7 @@ TEST(RunExport, FilesAppearWholeAndAreComparedToTheLastByte) {
   EXPECT_FALSE(FileComparer(path + ".none").is_open());
   FileWriter nowhere(folder + "/none/x.json");
   EXPECT_FALSE(nowhere.write("x"));
-  EXPECT_THAT(nowhere.finish(), testing::HasSubstr("/none/x.json: No such file"));
+  EXPECT_THAT(nowhere.finish().sentence, testing::HasSubstr("/none/x.json: No such file"));
   unlink(path.c_str());
   rmdir(folder.c_str());
 }

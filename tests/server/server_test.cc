@@ -70,14 +70,12 @@ class Life {
     options.path = config.server.database;
     EXPECT_EQ(fleet.open(options), StoreStatus::kOk) << fleet.error();
     EXPECT_EQ(journal_.open(options), StoreStatus::kOk) << journal_.error();
-    std::vector<EnrolledDevice> devices;
-    std::optional<RunRow> latest;
-    EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
+    std::vector<EnrolledDevice> devices = value_of(fleet.devices());
     for (uint8_t number = 1; devices.size() < config.run.trigger->device_count; ++number) {
       enrol(number);
-      EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
+      devices = value_of(fleet.devices());
     }
-    EXPECT_EQ(fleet.current_run(&latest), StoreStatus::kOk);
+    const std::optional<RunRow> latest = value_of(fleet.current_run());
     RunRow run;
     if (latest) {
       run = *latest;
@@ -92,19 +90,18 @@ class Life {
     const auto mark = [this, id = run.id](StoredRunState state) {
       // As `serve` does: a wish that came meanwhile stays.
       EXPECT_EQ(state == StoredRunState::kActive
-                    ? journal_.exchange_run_state(id, StoredRunState::kResumeRequested, state, nullptr)
+                    ? journal_.exchange_run_state(id, StoredRunState::kResumeRequested, state).status()
                     : journal_.set_run_state(id, state),
                 StoreStatus::kOk);
     };
     server =
         std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator), devices);
-    EXPECT_EQ(server->start(), "");
+    EXPECT_EQ(server->start().sentence, "");
   }
   void enrol(uint8_t number) {
     std::array<uint8_t, 32> key;
     key.fill(number);
-    std::optional<uint32_t> index;
-    EXPECT_EQ(fleet.add_device("device-" + std::to_string(number), key, 1, &index), StoreStatus::kOk);
+    EXPECT_TRUE(value_of(fleet.add_device("device-" + std::to_string(number), key, 1)));
   }
   bool until(const std::function<bool()>& condition) { return run_until(io, condition); }
 
@@ -493,8 +490,7 @@ class Registration : public ServerThreads {
               nullptr);
   }
   static DeviceState state_of(Life& life, const char* name) {
-    std::optional<EnrolledDevice> row;
-    EXPECT_EQ(life.fleet.find_device(name, &row), StoreStatus::kOk);
+    std::optional<EnrolledDevice> row = value_of(life.fleet.find_device(name));
     EXPECT_TRUE(row.has_value());
     return row ? row->state : DeviceState::kRevoked;
   }
@@ -516,14 +512,12 @@ TEST_P(Registration, AnUnknownDeviceIsPendingUntilSomebodyEnablesIt) {
   EXPECT_EQ(state_of(life, "stranger"), DeviceState::kPending);
   EXPECT_EQ(life.server->counters().devices_registered, 1U);
   EXPECT_THAT(life.log.find("device_registered"), HasSubstr("device=stranger index=2 state=pending"));
-  std::optional<DeviceState> before;
-  ASSERT_EQ(life.fleet.set_device_state("stranger", DeviceState::kActive, &before), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(life.fleet.set_device_state("stranger", DeviceState::kActive)));
   ASSERT_TRUE(life.until([&] { return life.log.count("device_restored") == 1; }));
   Script late(life, stranger_);
   EXPECT_TRUE(late.say_hello());
   EXPECT_EQ(late.last.body.welcome.client_index, 2U);
-  bool found = false;
-  ASSERT_EQ(life.fleet.revoke_device("stranger", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(life.fleet.revoke_device("stranger")));
   EXPECT_TRUE(life.until([&] { return late.peer().refusal() == gs_Reason_REASON_REVOKED; })) << "its live session";
   Script again(life, stranger_);
   EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
@@ -573,8 +567,7 @@ TEST_P(Registration, ItHasLimitsAndASwitch) {
     ASSERT_TRUE(life.until([&] { return over.peer().gone(); })) << row.event;
     EXPECT_EQ(over.peer().session().last_alert(), row.alert);
     EXPECT_THAT(life.log.find(row.event), HasSubstr("identity=xxxx"));
-    std::optional<EnrolledDevice> found;
-    EXPECT_EQ(life.fleet.find_device(std::string(56, 'x'), &found), StoreStatus::kOk);
+    std::optional<EnrolledDevice> found = value_of(life.fleet.find_device(std::string(56, 'x')));
     EXPECT_FALSE(found.has_value());
   }
 }
@@ -587,13 +580,11 @@ TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {
   ASSERT_EQ(other.open(options), StoreStatus::kOk);
   std::array<uint8_t, 32> key;
   key.fill(3);
-  std::optional<uint32_t> index;
-  ASSERT_EQ(other.add_device("device-3", key, 1, &index), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(other.add_device("device-3", key, 1)));
   Script three(life, 3);
   EXPECT_TRUE(three.say_hello()) << "at once, not at the next poll";
   EXPECT_EQ(three.last.body.welcome.client_index, 2U);
-  bool found = false;
-  ASSERT_EQ(other.revoke_device("device-3", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(other.revoke_device("device-3")));
   EXPECT_TRUE(life.until([&] { return three.peer().refusal() == gs_Reason_REASON_REVOKED; }));
   Script again(life, 3);
   EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
@@ -615,13 +606,14 @@ TEST_F(ServerTest, AClockThatWasSetBackIsNamedAndTheTimeGoesOn) {
     claim.key = FleetDatabase::key_of(9);
     claim.count_max = 1;
     claim.expires_ms = ahead_ms;  // over by the latest time, open by the clock
-    ASSERT_EQ(database.add_claim(&claim), StoreStatus::kOk);
+    EXPECT_TRUE(value_of(database.add_claim(claim)));
   }
   Life life(config());
   EXPECT_THAT(life.log.find("clock_behind"), HasSubstr("latest_ms=" + std::to_string(ahead_ms)));
-  std::optional<ClaimRow> claim;
-  EXPECT_TRUE(life.until(
-      [&] { return life.fleet.find_claim("batch", &claim) == StoreStatus::kOk && claim && claim->is_ended; }));
+  EXPECT_TRUE(life.until([&] {
+    const std::optional<ClaimRow> claim = value_of(life.fleet.find_claim("batch"));
+    return claim && claim->is_ended;
+  }));
 }
 
 TEST_F(ServerTest, TheOperatorStopsTheRun) {
@@ -634,9 +626,10 @@ TEST_F(ServerTest, TheOperatorStopsTheRun) {
   ASSERT_EQ(other.open(options), StoreStatus::kOk);
   ASSERT_EQ(other.set_run_state(1, StoredRunState::kStopRequested), StoreStatus::kOk);
   EXPECT_TRUE(life.until([&] { return life.log.count("run_stopped") == 1; }));
-  std::optional<RunRow> run;
-  EXPECT_TRUE(life.until(
-      [&] { return other.current_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped; }));
+  EXPECT_TRUE(life.until([&] {
+    const std::optional<RunRow> run = value_of(other.current_run());
+    return run && run->state == StoredRunState::kStopped;
+  }));
 }
 
 TEST_P(ServerThreads, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
@@ -685,7 +678,7 @@ TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
   SqliteStore store(fleet, run.id);
   Server second(io, occupied, run, {fleet, store, [](StoredRunState) {}},
                 std::make_unique<Coordinator>(run.id, occupied.run, std::vector<std::string>()), {});
-  EXPECT_THAT(second.start(), HasSubstr("server.listen"));
+  EXPECT_THAT(second.start().sentence, HasSubstr("server.listen"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/server_peer.h"
+#include "tests/support/server_support.h"
 
 namespace gradstream {
 namespace {
@@ -392,6 +393,35 @@ TEST(Session, AfterTheLastPieceTheServerOwesTheAnswer) {
   ASSERT_TRUE(e.peer.send(report_message()));
   ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 4; }));
   EXPECT_FALSE(e.server.until([&] { return e.peer.gone(); }, 3 * kShortMs));
+}
+
+// The order to give its place crosses the first piece of an update: the device was at rest when the order was made.
+TEST(Session, ADeviceThatIsAskedForItsPlaceInItsUploadIsDrainedAfterTheAck) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  TestUpload upload;
+  upload.task_sequence = 1;
+  upload.kind = StreamKind::kTangentBlock;
+  upload.values.assign(4 * values_per_message(upload.encoding), 0.5F);
+  ASSERT_TRUE(e.peer.send(hello_message()) && e.peer.send(upload_messages(upload)[0]));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 2; }));
+  const gs_RetryWindow window = {100, 900};
+  e.session()->yield(window);
+  ServerMessage ack = {};
+  ack.which_body = gs_ServerMessage_ack_tag;
+  ack.body.ack.task_sequence = upload.task_sequence;
+  ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
+  ack.body.ack.has_retry = true;
+  ack.body.ack.retry = {500, 700};
+  e.session()->send(ack);
+  std::optional<ServerMessage> message;
+  ASSERT_TRUE(e.server.until([&] { return (message = e.peer.next()).has_value(); }));
+  EXPECT_EQ(message->which_body, gs_ServerMessage_ack_tag) << "first what it waits for";
+  ASSERT_TRUE(e.server.until([&] { return (message = e.peer.next()).has_value(); }));
+  ASSERT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+  EXPECT_EQ(message->body.drain.retry.min_ms, 100U);
+  EXPECT_EQ(message->body.drain.retry.max_ms, 900U);
+  EXPECT_TRUE(e.server.until([&] { return e.peer.gone(); }));
 }
 
 TEST(Session, AFrameInTheQueueCountsWithWhatKeepingItCosts) {

@@ -20,6 +20,7 @@
 #include "server/run/canonical_text.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
+#include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/store/row_checks.h"
@@ -85,21 +86,17 @@ TEST(SqliteDatabase, TheFirstFormatIsBroughtToThisOne) {
     SqliteDatabase database;
     ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
     EXPECT_EQ(kept_rows(path), kept);
-    std::vector<EnrolledDevice> rows;
-    ASSERT_EQ(database.devices(&rows), StoreStatus::kOk) << database.error();
+    std::vector<EnrolledDevice> rows = value_of(database.devices());
     ASSERT_EQ(rows.size(), 3U + static_cast<size_t>(opening));
     EXPECT_EQ(rows[0].state, DeviceState::kActive);
     EXPECT_EQ(rows[2].state, DeviceState::kRevoked);
-    std::optional<EnrolledDevice> row;
-    ASSERT_EQ(database.find_device("b", &row), StoreStatus::kOk);
+    std::optional<EnrolledDevice> row = value_of(database.find_device("b"));
     EXPECT_EQ(row->key, key_of(2));
     EXPECT_EQ(row->generation, 0U);
     EXPECT_EQ(row->previous_until_ms, 0U);
-    std::vector<ClaimRow> claims;
-    EXPECT_EQ(database.claims(&claims), StoreStatus::kOk) << database.error();
+    std::vector<ClaimRow> claims = value_of(database.claims());
     EXPECT_TRUE(claims.empty());
-    std::optional<uint32_t> index;
-    ASSERT_EQ(database.add_device("new", key_of(9), 7, &index), StoreStatus::kOk);
+    EXPECT_TRUE(database.add_device("new", key_of(9), 7).is_ok());  // taken in the second round
     kept = kept_rows(path);
   }
 }
@@ -113,8 +110,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
   const auto after = rows_of(path, "runs", {"parameters"});
-  std::vector<RunRow> runs;
-  ASSERT_EQ(database.runs(&runs), StoreStatus::kOk);
+  std::vector<RunRow> runs = value_of(database.runs());
   ASSERT_EQ(runs.size(), 2U);
   const CorrectionForm forms[] = {CorrectionForm::kNone, CorrectionForm::kLocal};
   const std::vector<std::string> changed[] = {{"correction_form", "use_correction"}, {"use_correction"}};
@@ -122,7 +118,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
   for (size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(differing_keys(before[i], after[i]), changed[i]);
     RunParameters parameters;
-    EXPECT_EQ(parse_run_source(runs[i].source, &parameters), "");
+    EXPECT_EQ(parse_run_source(runs[i].source, &parameters).sentence, "");
     EXPECT_THAT(differing_keys(runs[i].parameters, canonical_text(parameters)), testing::IsEmpty());
     EXPECT_EQ(parameters.local->correction_form, forms[i]);
     SqliteStore journal(database, runs[i].id);
@@ -142,7 +138,7 @@ TEST(SqliteDatabase, ADatabaseThatAnOlderServerHoldsIsNotTouched) {
   const std::string path = folder.file("a.db");
   write_format_1(path);
   DatabaseLock server;
-  ASSERT_EQ(server.take(path), "");
+  ASSERT_EQ(server.take(path).sentence, "");
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(path)), StoreStatus::kBusy);
   EXPECT_NE(database.error().find("start that one anew"), std::string::npos) << database.error();
@@ -177,8 +173,7 @@ TEST(SqliteDatabase, ADamagedNumberOfTheDatabaseIsNamed) {
       {
         SqliteDatabase database;
         ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
-        std::optional<uint32_t> index;
-        ASSERT_EQ(database.add_device("a", key_of(1), 7, &index), StoreStatus::kOk);
+        EXPECT_TRUE(value_of(database.add_device("a", key_of(1), 7)));
         uint64_t now_ms = 7;
         ASSERT_EQ(database.note_time(&now_ms), StoreStatus::kOk);
       }
@@ -218,14 +213,11 @@ TEST(SqliteDatabase, AFileThatWasMovedOrReplacedTakesNothing) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk);
   RunRow run = run_row();
-  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  run.id = value_of(database.create_run(run));
   SqliteStore journal(database, run.id);
   JournalRecord record;
   record.set_sequence(1);
-  const auto add = [&](const std::string& name) {
-    std::optional<uint32_t> index;
-    return database.add_device(name, key_of(1), 7, &index);
-  };
+  const auto add = [&](const std::string& name) { return database.add_device(name, key_of(1), 7).status(); };
   EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
   std::filesystem::rename(path, folder.file("away.db"));
   EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved);
@@ -246,6 +238,24 @@ TEST(SqliteDatabase, AFileThatWasMovedOrReplacedTakesNothing) {
   EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
 }
 
+// Nobody can tell whether a server is at work on it: the file is left alone, and no copy of it is made.
+TEST(SqliteDatabase, ADatabaseWhoseLockCannotBeReadIsNotOpened) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  std::filesystem::create_symlink(path + ".lock", path + ".lock");  // leads to itself
+  const auto kept = kept_rows(path);
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(path)), StoreStatus::kFailed);
+  EXPECT_THAT(database.error(), HasSubstr("cannot read " + path + ".lock: Too many levels of symbolic links; check"));
+  EXPECT_EQ(kept_rows(path), kept) << "an older server may be at work: the format stays as it is";
+  std::string error;
+  EXPECT_EQ(copy_database(path, folder.file("copy.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("cannot read " + path + ".lock"));
+  std::filesystem::remove(path + ".lock");
+  EXPECT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+}
+
 // A command makes a new log and a new index where there is none: a file of that name says nothing.
 TEST(SqliteDatabase, ALogThatWasRemovedIsNotBackWhenAnotherOneStandsThere) {
   for (const std::string end : {"-wal", "-shm"}) {
@@ -254,8 +264,7 @@ TEST(SqliteDatabase, ALogThatWasRemovedIsNotBackWhenAnotherOneStandsThere) {
       const std::string path = folder.file("a.db");
       SqliteDatabase database;
       ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk);
-      std::optional<uint32_t> index;
-      ASSERT_EQ(database.add_device("a", key_of(1), 7, &index), StoreStatus::kOk);
+      EXPECT_TRUE(value_of(database.add_device("a", key_of(1), 7)));
       EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
       std::filesystem::rename(path + end, folder.file("away"));
       EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved) << end;
@@ -270,7 +279,7 @@ TEST(SqliteDatabase, ALogThatWasRemovedIsNotBackWhenAnotherOneStandsThere) {
         EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved) << end;
       }
       EXPECT_THAT(database.error(), HasSubstr("was replaced by another file while it was in use; stop the server"));
-      EXPECT_EQ(database.add_device("b", key_of(2), 7, &index), StoreStatus::kMoved) << end;
+      EXPECT_EQ(database.add_device("b", key_of(2), 7).status(), StoreStatus::kMoved) << end;
       std::filesystem::rename(folder.file("away"), path + end);
       EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved) << "somebody may have written to the other one";
     }
@@ -299,8 +308,7 @@ TEST(SqliteDatabase, AFileThatWasMadeForNothingGoes) {
     {
       SqliteDatabase database;
       ASSERT_EQ(database.open(options), StoreStatus::kOk);
-      std::optional<uint32_t> index;
-      ASSERT_TRUE(!is_used || database.add_device("a", key_of(1), 7, &index) == StoreStatus::kOk);
+      ASSERT_TRUE(!is_used || database.add_device("a", key_of(1), 7).is_ok());
     }
     EXPECT_EQ(std::filesystem::exists(folder.file("a.db")), is_used);
     EXPECT_FALSE(std::filesystem::exists(folder.file("a.db-wal")));
@@ -419,7 +427,7 @@ TEST(SqliteDatabase, AnotherConnectionOfTheServerLeavesItsLocks) {
   const Folder folder;
   const std::string path = folder.file("a.db");
   DatabaseLock lock;
-  ASSERT_EQ(lock.take(path), "");
+  ASSERT_EQ(lock.take(path).sentence, "");
   SqliteOptions options = options_for(path);
   options.is_owner = true;
   SqliteDatabase owner;
@@ -427,7 +435,7 @@ TEST(SqliteDatabase, AnotherConnectionOfTheServerLeavesItsLocks) {
   // The second connection comes before the file, which was made just now, is held.
   SqliteDatabase second;
   ASSERT_EQ(second.open(options_for(path)), StoreStatus::kOk) << second.error();
-  ASSERT_EQ(lock.hold_file(), "");
+  ASSERT_EQ(lock.hold_file().sentence, "");
   SqliteDatabase third;
   ASSERT_EQ(third.open(options_for(path)), StoreStatus::kOk) << third.error();
   const pid_t command = fork();
@@ -463,7 +471,7 @@ TEST(SqliteDatabase, OnlyTheOwnerCanReadTheFiles) {
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   RunRow run = run_row();
-  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  run.id = value_of(database.create_run(run));
   for (const char* const name : {"a.db", "a.db-wal", "a.db-shm"}) {
     struct stat info = {};
     ASSERT_EQ(stat(folder.file(name).c_str(), &info), 0) << name;
@@ -477,19 +485,16 @@ TEST(SqliteDatabase, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   uint64_t last = 0;
   const auto is_counted = [&] {
-    uint64_t count = 0;
-    EXPECT_EQ(database.change_count(&count), StoreStatus::kOk);
+    uint64_t count = value_of(database.change_count());
     return std::exchange(last, count) != count;
   };
   EXPECT_FALSE(is_counted()) << "of an empty database";
-  std::optional<uint32_t> index;
-  ASSERT_EQ(database.add_device("a", std::array<uint8_t, 32>{}, 7, &index), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database.add_device("a", std::array<uint8_t, 32>{}, 7)));
   EXPECT_TRUE(is_counted());
-  bool found = false;
-  ASSERT_EQ(database.revoke_device("a", &found), StoreStatus::kOk);
+  EXPECT_TRUE(value_of(database.revoke_device("a")));
   EXPECT_TRUE(is_counted());
   RunRow run = run_row();
-  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  run.id = value_of(database.create_run(run));
   EXPECT_TRUE(is_counted());
   JournalRecord record;
   record.set_sequence(1);

@@ -27,17 +27,17 @@ TEST(TextFile, ReadsOrdinaryFilesUpToALimit) {
   const std::string content("a\r\n\0b", 5);
   std::ofstream(path, std::ios::binary) << content;
   std::string text = "of before";
-  EXPECT_EQ(read_text_file(path, 5, &text), "");
+  EXPECT_EQ(read_text_file(path, 5, &text).sentence, "");
   EXPECT_EQ(text, content);
-  EXPECT_EQ(read_text_file(path, 4, &text), "has 5 bytes, and at most 4 are read");
-  EXPECT_THAT(read_text_file(folder, 5, &text), HasSubstr("is a folder"));
-  EXPECT_THAT(read_text_file("/dev/null", 5, &text), HasSubstr("no ordinary file"));
-  EXPECT_THAT(read_text_file(folder + "/none", 5, &text), HasSubstr("cannot be read: No such file"));
+  EXPECT_EQ(read_text_file(path, 4, &text).sentence, "has 5 bytes, and at most 4 are read");
+  EXPECT_THAT(read_text_file(folder, 5, &text).sentence, HasSubstr("is a folder"));
+  EXPECT_THAT(read_text_file("/dev/null", 5, &text).sentence, HasSubstr("no ordinary file"));
+  EXPECT_THAT(read_text_file(folder + "/none", 5, &text).sentence, HasSubstr("cannot be read: No such file"));
   const std::string pipe = folder + "/pipe";  // that nobody writes to
   ASSERT_EQ(mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR), 0);
-  EXPECT_THAT(read_text_file(pipe, 5, &text), HasSubstr("no ordinary file"));
+  EXPECT_THAT(read_text_file(pipe, 5, &text).sentence, HasSubstr("no ordinary file"));
   std::ofstream(path, std::ios::trunc);
-  EXPECT_EQ(read_text_file(path, 0, &text), "");
+  EXPECT_EQ(read_text_file(path, 0, &text).sentence, "");
   EXPECT_EQ(text, "");
   std::filesystem::remove_all(folder);
 }
@@ -59,13 +59,13 @@ std::vector<Reader> all_readers() {
   };
   const auto read_model = [](const std::string& text) {
     std::vector<Real> model;
-    const std::string problem = parse_csv(text, {2, 2}, &model);
+    const std::string problem = parse_csv(text, {2, 2}, &model).sentence;
     return problem.empty() && model != std::vector<Real>{1, 2, 3, 4} ? "another model" : problem;
   };
   const auto read_devices = [](const std::string& text) {
     std::vector<EnrolledDevice> rows;
     std::set<std::string> drawn;
-    const std::string problem = parse_device_table(text, "f", &rows, &drawn);
+    const std::string problem = parse_device_table(text, "f", &rows, &drawn).sentence;
     return problem.empty() && (rows.size() != 2 || rows[0].name != "n1") ? "other devices" : problem;
   };
   return {{"identity", {"identity = n1", "key = " + key}, read_identity},

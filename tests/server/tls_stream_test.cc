@@ -235,7 +235,7 @@ class Certificates : public testing::TestWithParam<size_t> {
     std::ofstream(paths.certificate) << certificate;
     std::ofstream(paths.key) << key;
     std::filesystem::permissions(paths.key, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-    ASSERT_EQ(board_.load(paths), "");
+    ASSERT_EQ(board_.load(paths).sentence, "");
   }
   std::unique_ptr<TlsPeer> dial(const std::string& certificate, const std::string& authority = test_pem::kCa,
                                 const char* name = "127.0.0.1", const std::string& key = test_pem::kDeviceKey) {

@@ -25,7 +25,7 @@ constexpr const char* kGood =
 std::string error_of(std::string_view text) {
   TomlNode root;
   uint32_t line = 0;
-  const std::string error = parse_toml(text, &root, &line);
+  const std::string error = parse_toml(text, &root, &line).sentence;
   EXPECT_TRUE(root.is_table());
   EXPECT_TRUE(error.empty() || root.entries.empty());
   EXPECT_EQ(printable(error), error) << "fit for one line";
@@ -37,7 +37,7 @@ std::string error_of(std::string_view text) {
 TomlNode tree_of(std::string_view text) {
   TomlNode root;
   uint32_t line = 0;
-  EXPECT_EQ(parse_toml(text, &root, &line), "");
+  EXPECT_EQ(parse_toml(text, &root, &line).sentence, "");
   return root;
 }
 

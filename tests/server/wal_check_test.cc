@@ -36,7 +36,7 @@ class WalCheck : public testing::Test {
     SqliteDatabase database;
     EXPECT_EQ(database.open(options_for(alive)), StoreStatus::kOk) << database.error();
     RunRow run = run_row();
-    EXPECT_EQ(database.create_run(&run), StoreStatus::kOk);
+    run.id = value_of(database.create_run(run));
     SqliteStore journal(database, run.id);
     for (uint64_t batch = 0; batch < 30; ++batch) {
       before_last_ = read_file(alive + "-wal").size();
@@ -79,9 +79,9 @@ class WalCheck : public testing::Test {
 };
 
 TEST_F(WalCheck, AWholeLogIsRead) {
-  EXPECT_EQ(find_wal_damage(path_), "");
+  EXPECT_EQ(find_wal_damage(path_).sentence, "");
   EXPECT_EQ(record_count(), 120);
-  EXPECT_EQ(find_wal_damage(folder_.file("absent.db")), "");
+  EXPECT_EQ(find_wal_damage(folder_.file("absent.db")).sentence, "");
 }
 
 TEST_F(WalCheck, AFlippedBitBeforeTheLastTransactionIsNamed) {
@@ -92,7 +92,7 @@ TEST_F(WalCheck, AFlippedBitBeforeTheLastTransactionIsNamed) {
     wal[at] = static_cast<char>(wal[at] ^ (1 << random() % 8));
     restore(wal);
     const std::string frame = "frame " + std::to_string(1 + (at - kHeaderSize) / kFrameSize) + " ";
-    EXPECT_THAT(find_wal_damage(path_), HasSubstr(frame)) << "byte " << at;
+    EXPECT_THAT(find_wal_damage(path_).sentence, HasSubstr(frame)) << "byte " << at;
   }
   std::string error;
   EXPECT_EQ(record_count(&error), -1);
@@ -107,7 +107,7 @@ TEST_F(WalCheck, TheSaltsAndTheCommitOfTheTransactionBeforeTheLastCount) {
     const size_t at = before_last_ - kFrameSize + field;
     wal[at] = static_cast<char>(wal[at] ^ 0x80);
     restore(wal);
-    EXPECT_NE(find_wal_damage(path_), "") << "byte " << field << " of the frame";
+    EXPECT_NE(find_wal_damage(path_).sentence, "") << "byte " << field << " of the frame";
   }
 }
 
@@ -116,7 +116,7 @@ TEST_F(WalCheck, AFlippedBitOfTheHeaderIsNamed) {
     std::string wal = wal_bytes_;
     wal[at] = static_cast<char>(wal[at] ^ 4);
     restore(wal);
-    EXPECT_NE(find_wal_damage(path_), "") << "byte " << at;
+    EXPECT_NE(find_wal_damage(path_).sentence, "") << "byte " << at;
   }
   EXPECT_EQ(record_count(), -1);
 }
@@ -133,7 +133,7 @@ TEST_F(WalCheck, ATornLastTransactionIsTakenBack) {
       }
     }
     restore(wal);
-    EXPECT_EQ(find_wal_damage(path_), "");
+    EXPECT_EQ(find_wal_damage(path_).sentence, "");
     const int64_t count = record_count();
     EXPECT_TRUE(count == 116 || count == 120) << count;
   }
@@ -146,7 +146,7 @@ TEST_F(WalCheck, ATornLastTransactionIsTakenBack) {
 TEST_F(WalCheck, ALogOfWhichNothingWasWrittenIsNone) {
   for (const size_t size : {size_t{0}, size_t{7}, kHeaderSize}) {
     restore(wal_bytes_.substr(0, size));
-    EXPECT_EQ(find_wal_damage(path_), "") << size;
+    EXPECT_EQ(find_wal_damage(path_).sentence, "") << size;
   }
 }
 

@@ -1,6 +1,9 @@
-// One table has the words of a state: those of the page's scripts are the same.
+// One table has the words of a state: those of the page's scripts, of the metrics and of the documentation are the
+// same.
 #include "server/watch/words.h"
 
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -8,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/store/fleet_rows.h"
 #include "server/watch/page.h"
 #include "server/watch/watch.h"
 
@@ -49,6 +53,40 @@ TEST(Words, ThePageKnowsEveryStateOfARun) {
   std::set<std::string> states = keys_of("/page.js", "RUN_STATES");
   states.insert("active");
   EXPECT_EQ(states, words_of<gs_RunState>());
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Words, TheDocumentationHasARowForEveryStanding) {
+  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
+  for (const std::string& word : words_of<DeviceStanding>()) {
+    EXPECT_NE(text.find("\n| `" + word + "` | "), std::string::npos) << word;
+  }
+}
+
+// What `status` says of a round: the state before any event, or the last event.
+TEST(Words, TheDocumentationNamesEveryStateOfARound) {
+  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
+  const size_t begin = text.find("\n| `state` | `waiting`");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string row = text.substr(begin, text.find('\n', begin + 1) - begin);
+  std::set<std::string> states = words_of<RunEvent>();
+  states.erase("resumed");  // the round is active again
+  states.merge(words_of<gs_RunState>());
+  for (const std::string& word : states) {
+    EXPECT_NE(row.find("`" + word + "`"), std::string::npos) << word;
+  }
+}
+
+// server/watch/ knows no rows of the database.
+TEST(Words, TheMetricsCountDevicesByTheWordsOfTheirStates) {
+  const std::string text = metrics_text({}, {});
+  for (const std::string& word : words_of<DeviceState>()) {
+    EXPECT_NE(text.find("\ngradstream_devices{state=\"" + word + "\"} "), std::string::npos) << word;
+  }
 }
 
 TEST(Words, EveryReasonOfThePageIsOneOfTheWire) {

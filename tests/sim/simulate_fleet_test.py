@@ -79,6 +79,24 @@ class SimulateFleet(unittest.TestCase):
         self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
         self.assertIn("raise staleness_max (at most 1024) or buffer_size", done.stderr)
 
+    def test_output_that_nobody_gets_is_an_error(self):
+        small = ("--fleet", "20", "--days", "0.01")
+        for words, code in ((small, 10), (("--schedules", "1"), 10), (("--help",), 10), (("--days", "2"), 2)):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=SECONDS_MAX, check=False)
+            self.assertEqual(done.returncode, code, f"{words}: {done.stderr}")
+            is_told = "gradstream-sim: error: standard output cannot be written: the disk is full" in done.stderr
+            self.assertEqual(is_told, code == 10, done.stderr)
+        closed = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', PROGRAM, *small], capture_output=True, text=True,
+                                timeout=SECONDS_MAX, check=False)
+        self.assertEqual(closed.returncode, 8, closed.stderr)
+        self.assertIn("standard output cannot be written: it is closed", closed.stderr)
+
+    def test_a_csv_that_cannot_be_written_is_an_error(self):
+        _, done = simulate("--buffer", 20, "--csv", "/dev/full", code=1)
+        self.assertIn("the CSV could not be written", done.stdout)
+
 
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)

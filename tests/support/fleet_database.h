@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 
 #include "server/store/sqlite_database.h"
+#include "tests/support/expected_value.h"
 
 namespace gradstream {
 
@@ -36,26 +37,23 @@ class FleetDatabase {
   }
   // Named "device-N" with a key of bytes N.
   uint32_t enrol(uint8_t number, DeviceState state = DeviceState::kActive) {
-    std::optional<uint32_t> index;
-    EXPECT_EQ(command.add_device("device-" + std::to_string(number), key_of(number), 1, &index, state),
-              StoreStatus::kOk);
+    std::optional<uint32_t> index =
+        value_of(command.add_device("device-" + std::to_string(number), key_of(number), 1, state));
     EXPECT_TRUE(index.has_value());
     return index.value_or(0);
   }
   void set_state(const std::string& name, DeviceState state) {
-    std::optional<DeviceState> before;
-    EXPECT_EQ(command.set_device_state(name, state, &before), StoreStatus::kOk);
+    std::optional<DeviceState> before = value_of(command.set_device_state(name, state));
     EXPECT_TRUE(before.has_value());
   }
   std::vector<EnrolledDevice> devices() {
-    std::vector<EnrolledDevice> rows;
-    EXPECT_EQ(command.devices(&rows), StoreStatus::kOk);
+    std::vector<EnrolledDevice> rows = value_of(command.devices());
     return rows;
   }
   uint32_t create_run(const std::string& name) {
     RunRow run;
     run.name = name;
-    EXPECT_EQ(command.create_run(&run), StoreStatus::kOk) << command.error();
+    run.id = value_of(command.create_run(run));
     return run.id;
   }
   // The table of devices under another name: whoever reads it fails until mend().

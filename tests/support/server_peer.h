@@ -276,7 +276,7 @@ class ListenerHarness : public SessionOwner {
       : tls(find, allow_psk_ke, board), listener(io, tls, limits, counters, *this, find) {
     (void)tls.start();
     (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), allow_psk_ke, board);
-    problem = listener.open(Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    problem = listener.open(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)).sentence;
   }
   static bool find(std::string_view identity, PskEntry* out) {
     if (identity == "~batch") {

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "server/store/sqlite_database.h"
+#include "tests/support/expected_value.h"
 
 namespace gradstream {
 

@@ -63,9 +63,10 @@ class Bench:
                 stack.enter_context(patch)
             return module.main(), out.getvalue()
 
-    def expect(self, status, words, module, *arguments):
+    def expect(self, status, words, module, *arguments, without=()):
         found = self.run(module, *arguments)
         missing = [word for word in words if word not in found[1]]
+        missing += [f"no {word}" for word in without if word in found[1]]
         if found[0] != status or missing:
             raise SystemExit(f"FAIL: {module.__name__} {' '.join(arguments)}: exit status {found[0]}, not {status}; "
                              f"missing {missing} in:\n{found[1]}")
@@ -155,6 +156,10 @@ def check_network(bench):
     large = bench.folder / "large.gsn"
     large.write_bytes(gsn.network((1, 1, 300), [gsn.dense(300, 250, bytes(4 * 75000)), gsn.dense(250, 2, trained=1)]))
     bench.expect(1, ("and 262144 fit the flash region of the shard",), provision, *words, str(large))
+    # A board that no tool writes: the command for QEMU has the network, and no image is named that cannot be flashed.
+    bench.expect(1, (f"--shard {shard} --network {network}\n", "missing=loader"), provision, "mps2-an386-eth",
+                 "kitchen", "--address", "10.0.0.2/24", "--server", "10.0.0.5:7433", "--shard", str(shard),
+                 "--network", str(network), without=("./run flash",))
     for content, told in ((network.read_bytes()[:-4], "has 76 bytes and promises 80: copy it again"),
                           (network.read_bytes()[:-1] + b"x", "checksum does not hold"), (b"GIF", "is no network")):
         network.write_bytes(content)
@@ -162,6 +167,23 @@ def check_network(bench):
         bench.expect(1, ("head.gsn: ", told), flash, "stm32f405", "--network", str(network))
     network.unlink()
     bench.expect(1, ("cannot read the network",), flash, "stm32f405", "--network", str(network))
+
+
+def check_writer(_):
+    """What the writer of networks is given, and does not write as it is given, it refuses by name."""
+    layers = [gsn.conv2d((2, 2, 3), (2, 2), [0.5] * 12), gsn.relu(), gsn.dense(12, 4, [0.5] * 48),
+              gsn.dense(4, 2, trained=gsn.DENSE)]
+    gsn.network((3, 3, 1), layers)
+    for at, inputs, comes in ((2, 13, "12 values come in (2x2x3)"), (3, 5, "4 values come in (1x1x4)")):
+        wrong = [*layers]
+        wrong[at] = wrong[at]._replace(inputs=inputs)
+        try:
+            gsn.network((3, 3, 1), wrong)
+        except ValueError as error:
+            if f"layer {at} (from 0) is given {inputs} inputs, and {comes}" not in str(error):
+                raise SystemExit(f"FAIL: the refusal says {error}") from error
+        else:
+            raise SystemExit(f"FAIL: layer {at} took {inputs} inputs")
 
 
 def check_monitor(bench):
@@ -174,7 +196,8 @@ def check_monitor(bench):
 def main():
     with tempfile.TemporaryDirectory(prefix="gradstream-flash-") as folder:
         bench = Bench(folder)
-        for check in (check_names, check_stm32, check_pico, check_provision, check_network, check_monitor):
+        for check in (check_names, check_stm32, check_pico, check_provision, check_network, check_writer,
+                      check_monitor):
             check(bench)
 
 
