@@ -124,8 +124,8 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
       return fail(kExitFile,
                   path + " is there already; give another --out-folder, or --force to replace it" + kNothingWritten);
     }
-    if (const std::string problem = check_target(path); !problem.empty()) {
-      return fail(kExitFile, problem + kNothingWritten);
+    if (const Objection problem = check_target(path)) {
+      return fail(kExitFile, problem.sentence + kNothingWritten);
     }
     out->push_back({file, path, {}, {}});
   }
