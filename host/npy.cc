@@ -132,8 +132,8 @@ std::string read_npy_header(std::string_view bytes, const char* save_again, NpyH
   if (header_size > bytes.size() - header_at) {
     return kTruncated;
   }
-  HeaderReader header(bytes.substr(header_at, header_size));
-  out->values_at = header_at + header_size;
+  out->values_at = header_at + static_cast<size_t>(header_size);
+  HeaderReader header(bytes.substr(header_at, static_cast<size_t>(header_size)));
   return header.read(out) ? std::string() : std::string("is a .npy with a header that does not parse") + save_again;
 }
 

@@ -201,7 +201,7 @@ std::string parse_table(std::string_view bytes, const TableOptions& options, Sam
 std::string read_table(const std::string& path, const TableOptions& options, SampleTable* table, int* cause) {
   try {
     std::string bytes;
-    *cause = read_file(path.c_str(), options.size_max, &bytes);
+    *cause = read_file(path.c_str(), static_cast<size_t>(options.size_max), &bytes);
     switch (*cause) {
       case 0:
         return parse_table(bytes, options, table);

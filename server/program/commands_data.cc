@@ -292,17 +292,20 @@ int plan_bytes(const DataOptions& data, const std::vector<Packed>& files, PackPl
   }
   const double scale = std::isnan(data.scale) ? (width > 0 ? width / kByteMax : 1) : data.scale;
   plan->scale = static_cast<float>(scale);
-  const double most = kByteMax * scale + (data.label.empty() ? 0 : static_cast<double>(plan->offset));
-  if (plan->scale == 0 || !(kByteMax * scale <= kFloatMax) || !(std::fabs(most) <= kFloatMax)) {
-    return fail(kExitFile, "one step of a byte would be " + real_text(scale) +
-                               ", and byte 255 must be a finite float: scale the data " +
-                               (plan->scale == 0 ? "up" : "down") + ", or leave --bytes out" + kNothingWritten);
-  }
+  // As a device computes them: byte 255 must be finite in every column.
+  const float top = static_cast<float>(kByteMax) * plan->scale;
+  bool is_finite = std::isfinite(top) && std::isfinite(top + plan->offset);
   for (size_t i = 0; i < all.size(); ++i) {
     plan->mean.push_back(0 - all[i].least);  // never -0
+    is_finite = is_finite && (!data.label.empty() || std::isfinite(top - plan->mean[i]));
     if (i < count && width_of(all[i]) > 0 && width_of(all[i]) < kCoarseStepMax * scale) {
       plan->coarse.push_back(i);
     }
+  }
+  if (plan->scale == 0 || !is_finite) {
+    return fail(kExitFile, "one step of a byte would be " + real_text(scale) +
+                               ", and byte 255 must be a finite float: scale the data " +
+                               (plan->scale == 0 ? "up" : "down") + ", or leave --bytes out" + kNothingWritten);
   }
   plan->format = data.label.empty() ? "GSD1" : "GSD3";
   return kExitOk;

@@ -100,6 +100,8 @@ class DataTest(unittest.TestCase):
         self.assertEqual((self.out / "b.gsd").read_bytes(),
                          struct.pack("<4sIIf3f", b"GSD1", 2, 3, 1, 0, -10, -1) + bytes([255, 10, 0, 0, 0, 0]))
         self.refused(self.write("c.csv", "-3e38,3e38\n3e38,1\n"), "--bytes", words=("scale the data down",))
+        self.refused(self.write("c.csv", "3.4e38,0\n3.4e38,3e38\n"), "--bytes", words=("scale the data down",))
+        self.refused(self.write("c.csv", "0,1e-45\n1e-45,0\n"), "--bytes", words=("scale the data up",))
         self.refused(self.write("c.csv", "0,1\n0.5,2\n"), "--bytes", "--error", "1e-9", words=("--error allows",))
 
     def test_labels(self):
