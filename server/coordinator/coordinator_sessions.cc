@@ -449,12 +449,12 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   ++counters.tasks_refused;
   count_refusal(refused.reason);
   device.refusals.complaint = {refused.task_sequence,
-                      refused.sample,
-                      static_cast<float>(refused.value),
-                      static_cast<float>(refused.least),
-                      static_cast<float>(refused.most),
-                      0,
-                      0};
+                               refused.sample,
+                               static_cast<float>(refused.value),
+                               static_cast<float>(refused.least),
+                               static_cast<float>(refused.most),
+                               0,
+                               0};
   log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {

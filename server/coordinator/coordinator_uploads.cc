@@ -101,7 +101,8 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
     accept_upload(index, upload, input, now_ms);
   } else {
     DeviceRow& device = ledger.fleet().at(index);
-    device.refusals.complaint = fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
+    device.refusals.complaint =
+        fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
     refuse_upload(index, upload, fault, now_ms);
   }
   send_judged_ack(id, index, upload.task_sequence, false);

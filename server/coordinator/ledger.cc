@@ -364,8 +364,8 @@ Real Ledger::inverse_participation(uint32_t device) const {
   if (is_anchor_phase()) {
     return 1;
   }
-  return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device, fleet_.at(device).tally.rounds_joined,
-                                           round_);
+  return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device,
+                                           fleet_.at(device).tally.rounds_joined, round_);
 }
 
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {
@@ -526,7 +526,8 @@ std::string Ledger::state_text() const {
             " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
             std::to_string(device.accepted.version) + " joined=" + std::to_string(device.tally.rounds_joined) +
             " refused=" + std::to_string(device.refusals.count) + (device.is_member ? " member" : "") +
-            " folded=" + std::to_string(device.tally.updates_folded) + " late=" + std::to_string(device.tally.updates_late) + "\n";
+            " folded=" + std::to_string(device.tally.updates_folded) +
+            " late=" + std::to_string(device.tally.updates_late) + "\n";
   }
   return text;
 }

@@ -134,7 +134,7 @@ void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
   } else if (why != Lobby::Turned::kLate) {
     note_waited(guest);
   } else {
-    ++counters_.deadlines.deadline_handshake;
+    ++counters_.deadlines.handshake;
     if (fault_lines_.admit(steady_ms())) {
       log_event(LogLevel::kWarn, "deadline",
                 Fields()

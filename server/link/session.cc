@@ -34,18 +34,18 @@ Counter* counter_of(TlsFault fault, ShellCounters& counters) {
     case TlsFault::kRecordTooLarge:
       return &counters.traffic.large_records;
     case TlsFault::kCertificateExpired:
-      return &counters.certificates.certificates_expired;
+      return &counters.certificates.expired;
     case TlsFault::kCertificateEarly:
-      return &counters.certificates.certificates_early;
+      return &counters.certificates.early;
     case TlsFault::kCertificateForeign:
-      return &counters.certificates.certificates_foreign;
+      return &counters.certificates.foreign;
     case TlsFault::kCertificateUsage:
-      return &counters.certificates.certificates_misused;
+      return &counters.certificates.misused;
     case TlsFault::kCertificateName:
-      return &counters.certificates.certificates_unnamed;
+      return &counters.certificates.unnamed;
     case TlsFault::kCertificateBroken:
     case TlsFault::kNoCertificate:
-      return &counters.certificates.certificates_unusable;
+      return &counters.certificates.unusable;
     case TlsFault::kRegistrationLimit:
     case TlsFault::kRegistrationFailed:
       return &counters.certificates.registrations_refused;
@@ -657,28 +657,22 @@ void Session::on_deadline(Deadline deadline) {
     case Deadline::kNone:
       return;
     case Deadline::kClose:
-      row = {"close_deadline_ms", "close", &counters_.deadlines.deadline_close,
-             "none: the peer keeps its end open, or is gone"};
+      row = {"close_deadline_ms", "close", &counters_.deadlines.close, "none: the peer keeps its end open, or is gone"};
       break;
     case Deadline::kHandshake:
-      row = {"handshake_deadline_ms", "tls", &counters_.deadlines.deadline_handshake,
-             "check the link: the handshake stalled"};
+      row = {"handshake_deadline_ms", "tls", &counters_.deadlines.handshake, "check the link: the handshake stalled"};
       break;
     case Deadline::kHello:
-      row = {"answer_deadline_ms", "hello", &counters_.deadlines.deadline_hello,
-             "the device sends no Hello: see its console"};
+      row = {"answer_deadline_ms", "hello", &counters_.deadlines.hello, "the device sends no Hello: see its console"};
       break;
     case Deadline::kFrame:
-      row = {"frame_deadline_ms", "receive", &counters_.deadlines.deadline_frame,
-             "check the link: a frame stalled half-way"};
+      row = {"frame_deadline_ms", "receive", &counters_.deadlines.frame, "check the link: a frame stalled half-way"};
       break;
     case Deadline::kWrite:
-      row = {"write_deadline_ms", "send", &counters_.deadlines.deadline_write,
-             "the device does not read: see its console"};
+      row = {"write_deadline_ms", "send", &counters_.deadlines.write, "the device does not read: see its console"};
       break;
     case Deadline::kIdle:
-      row = {"session_idle", "open", &counters_.deadlines.deadline_idle,
-             "none if the device was switched off; it dials again"};
+      row = {"session_idle", "open", &counters_.deadlines.idle, "none if the device was switched off; it dials again"};
       break;
   }
   ++*row.counter;

@@ -51,22 +51,22 @@ struct ShellCounters {
     Counter tls_other_faults;
   };
   struct Certificates {  // certificates that were not taken, and what unknown devices got
-    Counter certificates_expired;
-    Counter certificates_early;
-    Counter certificates_foreign;
-    Counter certificates_misused;
-    Counter certificates_unnamed;
-    Counter certificates_unusable;
+    Counter expired;
+    Counter early;
+    Counter foreign;
+    Counter misused;
+    Counter unnamed;
+    Counter unusable;
     Counter devices_registered;
     Counter registrations_refused;
   };
   struct Deadlines {  // sessions that kept the server waiting
-    Counter deadline_handshake;
-    Counter deadline_hello;
-    Counter deadline_frame;
-    Counter deadline_write;
-    Counter deadline_idle;
-    Counter deadline_close;
+    Counter handshake;
+    Counter hello;
+    Counter frame;
+    Counter write;
+    Counter idle;
+    Counter close;
   };
   struct Traffic {  // what sessions carried, and what ended them
     Counter frames_received;
@@ -110,27 +110,23 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
   visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.handshakes.wrong_keys);
   visit("large_records", "Sessions ended for a TLS record beyond record_size_limit.", s.traffic.large_records);
   visit("tls_other_faults", "Handshakes that failed otherwise.", s.handshakes.tls_other_faults);
-  visit("certificates_expired", "Handshakes with a certificate whose time is over.",
-        s.certificates.certificates_expired);
-  visit("certificates_early", "Handshakes with a certificate whose time has not come.",
-        s.certificates.certificates_early);
-  visit("certificates_foreign", "Handshakes with a certificate of another CA.", s.certificates.certificates_foreign);
-  visit("certificates_misused", "Handshakes with a certificate that is not for clients.",
-        s.certificates.certificates_misused);
-  visit("certificates_unnamed", "Handshakes with a certificate that names no device.",
-        s.certificates.certificates_unnamed);
+  visit("certificates_expired", "Handshakes with a certificate whose time is over.", s.certificates.expired);
+  visit("certificates_early", "Handshakes with a certificate whose time has not come.", s.certificates.early);
+  visit("certificates_foreign", "Handshakes with a certificate of another CA.", s.certificates.foreign);
+  visit("certificates_misused", "Handshakes with a certificate that is not for clients.", s.certificates.misused);
+  visit("certificates_unnamed", "Handshakes with a certificate that names no device.", s.certificates.unnamed);
   visit("certificates_unusable", "Handshakes with a certificate that cannot be read or proven, or with none.",
-        s.certificates.certificates_unusable);
+        s.certificates.unusable);
   visit("devices_registered", "Devices that their certificate enrolled.", s.certificates.devices_registered);
   visit("registrations_refused", "Unknown devices with a certificate that were not enrolled.",
         s.certificates.registrations_refused);
   visit("malformed_frames", "Sessions ended for bytes that are no message.", s.traffic.malformed_frames);
-  visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadlines.deadline_handshake);
-  visit("deadline_hello", "Sessions ended for want of a Hello.", s.deadlines.deadline_hello);
-  visit("deadline_frame", "Sessions ended by frame_deadline_ms.", s.deadlines.deadline_frame);
-  visit("deadline_write", "Sessions ended by write_deadline_ms.", s.deadlines.deadline_write);
-  visit("deadline_idle", "Sessions ended for silence.", s.deadlines.deadline_idle);
-  visit("deadline_close", "Sessions cut by close_deadline_ms.", s.deadlines.deadline_close);
+  visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadlines.handshake);
+  visit("deadline_hello", "Sessions ended for want of a Hello.", s.deadlines.hello);
+  visit("deadline_frame", "Sessions ended by frame_deadline_ms.", s.deadlines.frame);
+  visit("deadline_write", "Sessions ended by write_deadline_ms.", s.deadlines.write);
+  visit("deadline_idle", "Sessions ended for silence.", s.deadlines.idle);
+  visit("deadline_close", "Sessions cut by close_deadline_ms.", s.deadlines.close);
   visit("sessions_overloaded", "Sessions ended at queue_size_max.", s.traffic.sessions_overloaded);
   visit("frames_received", "Messages from devices.", s.traffic.frames_received);
   visit("frames_sent", "Messages to devices.", s.traffic.frames_sent);

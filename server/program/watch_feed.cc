@@ -26,7 +26,8 @@ bool WatchFeed::has_new_round() const {
 }
 
 void WatchFeed::note_round(const ShellCounters& counters) {
-  rounds_.push_back({coordinator_.last_round(), counters.traffic.wire_bytes_received, counters.traffic.wire_bytes_sent});
+  rounds_.push_back(
+      {coordinator_.last_round(), counters.traffic.wire_bytes_received, counters.traffic.wire_bytes_sent});
   if (rounds_.size() > kRoundHistoryMax) {
     rounds_.pop_front();
   }

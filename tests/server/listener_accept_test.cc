@@ -162,9 +162,9 @@ TEST_P(ListenerAccept, WhoWaitedInTheLobbyHasTheWholeTimeOfAHandshake) {
   ASSERT_TRUE(server.until([&] { return server.listener.handshake_count() == 1; }));
   const uint64_t begun_ms = steady_ms();
   ASSERT_TRUE(server.until([&] { return steady_ms() > begun_ms + 600; })) << "the peer is slow, and says nothing";
-  EXPECT_EQ(server.counted().deadlines.deadline_handshake, 0U);
+  EXPECT_EQ(server.counted().deadlines.handshake, 0U);
   EXPECT_TRUE(server.until([&] { return two.established(); }));
-  EXPECT_EQ(server.counted().deadlines.deadline_handshake, 0U);
+  EXPECT_EQ(server.counted().deadlines.handshake, 0U);
 }
 
 // A device that was told to wait while its update had begun to come is not one that rests, whatever it was told.

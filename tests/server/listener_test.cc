@@ -169,7 +169,7 @@ TEST_P(ListenerThreads, WhoGetsNoPlaceWithinTheDeadlineIsClosedAndCounted) {
   RawPeer silent(server.listener.port());
   silent.send(std::string("\x16\x03\x01"));
   EXPECT_TRUE(server.until([&] { return silent.closed_by_server(); }));
-  EXPECT_EQ(server.counted().deadlines.deadline_handshake, 1U);
+  EXPECT_EQ(server.counted().deadlines.handshake, 1U);
   EXPECT_THAT(server.log.find("deadline"), HasSubstr("handshake_deadline_ms"));
   EXPECT_FALSE(one.gone());
 }

@@ -68,7 +68,7 @@ TEST(Session, AStallInTheHandshakeEnds) {
     RawPeer peer(server.listener.port());
     peer.send(beginning);
     ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
-    EXPECT_EQ(server.counters.deadlines.deadline_handshake, 1U);
+    EXPECT_EQ(server.counters.deadlines.handshake, 1U);
     EXPECT_THAT(server.log.find("deadline"), HasSubstr("limit=handshake_deadline_ms state=tls"));
     EXPECT_THAT(server.log.find("deadline"), HasSubstr("remedy="));
     EXPECT_EQ(server.listener.handshake_count(), 0U);
@@ -81,7 +81,7 @@ TEST(Session, NoHelloEnds) {
   Established e(limits);
   ASSERT_TRUE(e.ready);
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
-  EXPECT_EQ(e.server.counters.deadlines.deadline_hello, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.hello, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("state=hello"));
 }
 
@@ -94,7 +94,7 @@ TEST(Session, AFrameThatStallsEnds) {
   write_frame_prefix(100, half);
   ASSERT_TRUE(e.peer.send_bytes(half));
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
-  EXPECT_EQ(e.server.counters.deadlines.deadline_frame, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.frame, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=frame_deadline_ms"));
 }
 
@@ -105,7 +105,7 @@ TEST(Session, ATlsRecordThatStallsEnds) {
   ASSERT_TRUE(e.ready);
   e.peer.raw().send(std::string("\x17\x03\x03\x00\x64half", 9));
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
-  EXPECT_EQ(e.server.counters.deadlines.deadline_frame, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.frame, 1U);
 }
 
 TEST(Session, ARecordBeyondTheLimitIsNamed) {
@@ -260,7 +260,7 @@ TEST(Session, APeerThatReadsNothingIsClosedAtTheQueuesCap) {
   EXPECT_EQ(e.server.counters.traffic.sessions_overloaded, 1U);
   EXPECT_THAT(e.server.log.find("session_overloaded"), HasSubstr("queue_size_max"));
   EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
-  EXPECT_EQ(e.server.counters.deadlines.deadline_close, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.close, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=close_deadline_ms state=close"));
 }
 
@@ -275,7 +275,7 @@ TEST(Session, APeerThatReadsNothingMissesTheWriteDeadline) {
     e.session()->send(chunk_message());
   }
   EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
-  EXPECT_EQ(e.server.counters.deadlines.deadline_write, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.write, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=write_deadline_ms"));
 }
 
@@ -290,7 +290,7 @@ TEST(Session, AfterATaskTheLimitIsTheTasks) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
-  EXPECT_EQ(e.server.counters.deadlines.deadline_idle, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.idle, 1U);
 }
 
 TEST(Session, AfterATaskWithoutADeadlineTheSessionMayBeIdle) {
@@ -380,7 +380,7 @@ TEST(Session, FramesThatBringNoExchangeToAnEndKeepNoSession) {
     })) << message.which_body;
     // The server's clock is whole milliseconds: what began at the end of one is a millisecond old at once.
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2 * kShortMs - 1));
-    EXPECT_EQ(e.server.counters.deadlines.deadline_idle, 1U);
+    EXPECT_EQ(e.server.counters.deadlines.idle, 1U);
   }
 }
 

@@ -381,7 +381,7 @@ TEST_P(Certificates, AStolenCertificateWithoutItsKeyLetsNobodyIn) {
   peer.raw().close();
   ASSERT_TRUE(server_->until([&] { return server_->listener.connection_count() == 0; }));
   EXPECT_TRUE(server_->established.empty());
-  EXPECT_EQ(server_->counted().certificates.certificates_unusable, 1U);
+  EXPECT_EQ(server_->counted().certificates.unusable, 1U);
   EXPECT_NE(server_->log.find("tls_certificate_broken"), "");
 }
 
