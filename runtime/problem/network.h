@@ -217,7 +217,8 @@ Status run_network(const Network& network, const Real* x, const Real* inputs, Re
 
 // ---- The problem ---------------------------------------------------------------------------------------------------
 
-// What a network learns from. source.dimension = inputs + targets.
+// What a network learns from. source.dimension = inputs + targets. It belongs to one device: its client may write to it
+// (ProblemOps::allow_kept).
 struct NetworkSamples {
   const Network* network = nullptr;
   SampleSource source;
