@@ -82,17 +82,20 @@ struct FakeFlash {
 
   // The one that the table below works on.
   static inline FakeFlash* current = nullptr;
-  static constexpr FlashOps kOps = {
-      [] { return current->page_size; },
-      [](uint32_t page, uint32_t offset, uint8_t* out, uint32_t size) {
-        std::copy_n(current->pages[page].begin() + offset, size, out);
-      },
-      [](uint32_t page, uint32_t offset, const uint8_t* bytes, uint32_t size) {
-        return current->program(page, offset, bytes, size);
-      },
-      [](uint32_t page) { return current->erase(page); },
-      [] { return current->is_power_good; },
-  };
+  static const FlashOps kOps;
+};
+
+// Behind the class, which is complete here: clang wants that of what a lambda reaches into.
+inline constexpr FlashOps FakeFlash::kOps = {
+    [] { return current->page_size; },
+    [](uint32_t page, uint32_t offset, uint8_t* out, uint32_t size) {
+      std::copy_n(current->pages[page].begin() + offset, size, out);
+    },
+    [](uint32_t page, uint32_t offset, const uint8_t* bytes, uint32_t size) {
+      return current->program(page, offset, bytes, size);
+    },
+    [](uint32_t page) { return current->erase(page); },
+    [] { return current->is_power_good; },
 };
 
 }  // namespace gradstream
