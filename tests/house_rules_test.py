@@ -596,6 +596,34 @@ def file_length(tree: Tree) -> Iterator[Violation]:
             yield Violation("file_length", path, 1, "", f"{lines} lines, at most {limit}")
 
 
+MEMBERS_MAX = 30  # a type of more members is several: nobody holds the states of all of them in the head at once
+MEMBERS_HEAD = re.compile(r"^( *)(?:struct|class) (?:alignas\([^)]*\) )?([\w:]+)[^;]*\{$")
+NO_MEMBER = re.compile(r"(?:using|friend|static|return|typedef|enum|explicit|virtual|template|struct|class|~)\b|~")
+
+
+def is_member(statement: str) -> bool:
+    """Of a line at the indentation of a type's members: a variable of it, and no function."""
+    head = re.split(r"[={]", re.sub(r"<.*>", "", statement))[0]
+    return statement.endswith(";") and statement[0] not in "})" and not NO_MEMBER.match(statement) and "(" not in head
+
+
+def member_count(tree: Tree) -> Iterator[Violation]:
+    for path in tree.select(ends=(".h", ".cc")):
+        lines = [line.rstrip() for line in tree.stripped(path).split("\n")]
+        for first, line in enumerate(lines, 1):
+            head = MEMBERS_HEAD.match(line)
+            if head is None:
+                continue
+            indent, count = head[1] + "  ", 0
+            for inner in lines[first:]:
+                if inner.startswith(head[1] + "}"):
+                    break
+                is_own = inner.startswith(indent) and inner[len(indent):len(indent) + 1] not in ("", " ")
+                count += is_own and is_member(inner[len(indent):])
+            if count > MEMBERS_MAX:
+                yield Violation("member_count", path, first, head[2], f"{count} members, at most {MEMBERS_MAX}")
+
+
 ROW_ROOMS = ("server/journal/", "server/store/")  # where a column of a record may be named
 RECORD_ROW = re.compile(r"\bJournalRow\b|\brow\(\)")
 
@@ -611,9 +639,9 @@ def journal_rows(tree: Tree) -> Iterator[Violation]:
                                     "only stores know the columns of a record; use the makers and readers of its kind")
 
 
-RULES = (include_forms, file_kinds, file_length, include_arrows, pure_coordinator, runtime_headers, device_words,
-         line_length, function_length, formatted, no_contraction, one_name, journal_rows, dead_files, stem_tests,
-         leftovers)
+RULES = (include_forms, file_kinds, file_length, member_count, include_arrows, pure_coordinator, runtime_headers,
+         device_words, line_length, function_length, formatted, no_contraction, one_name, journal_rows, dead_files,
+         stem_tests, leftovers)
 
 
 # ---- Exceptions ----
@@ -680,6 +708,9 @@ PLANTED = [
     ("file_kind", "", {"runtime/base/a.cpp": ""}),
     ("file_length", "", {"server/run/long.h": "\n" * 701}),
     ("file_length", "", {"tests/server/long_test.cc": "\n" * 901}),
+    ("member_count", "X", {"server/run/a.h": "struct X {\n" + "  int a = f();  // why\n" * 31 + "};\n"}),
+    ("member_count", "Y", {"server/run/a.h": "struct X {\n  class Y final : public Z {\n    int f();\n   private:\n"
+                                             + "    std::map<int, void()> a_;\n" * 31 + "  };\n};\n"}),
     ("no_room", "", {"server/loose.h": ""}),
     ("no_room", "", {"server/misc/loose.h": ""}),
     ("include_arrow", "server/base/log.h", {"server/coordinator/coordinator.cc": '#include "server/base/log.h"\n',
