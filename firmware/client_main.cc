@@ -11,6 +11,9 @@ namespace gradstream {
 namespace {
 
 constexpr char kFirmwareVersion[] = GS_VERSION;
+// Time between two looks at the status while a step waits for a measurement, milliseconds. Reason: who reads the
+// console sees within a second what became of the session, and an ask costs no look.
+constexpr uint64_t kMeasuredLookMs = 1000;
 constexpr char kBadSample[] =
     "a sample is none that the run's problem takes, as event=bad_sample says: mend the data, and start again";
 
@@ -276,6 +279,7 @@ int client_main(const ClientMainOptions& options) {
   Seen seen;
   gs_model_view restored;
   seen.model = gs_model(&restored);
+  uint64_t look_ms = 0;
   std::optional<Console> console;
   if (options.console != nullptr) {
     console.emplace(*options.console, kFirmwareVersion, reset_cause_name(options));
@@ -295,10 +299,12 @@ int client_main(const ClientMainOptions& options) {
     if (wake_ms <= now_ms) {
       continue;
     }
-    if (is_step_open()) {  // it waits for a measurement: a look at the status takes longer than the ask
+    // A step that is open waits for a measurement, and a look at the status takes longer than the ask.
+    if (is_step_open() && now_ms < look_ms) {
       port_sleep_until_ms(wake_ms);
       continue;
     }
+    look_ms = now_ms + kMeasuredLookMs;
     const size_t stack = options.stack_high_water_size != nullptr ? options.stack_high_water_size() : 0;
     gs_note_stack_high_water(static_cast<uint32_t>(stack));
     gs_status_view status;

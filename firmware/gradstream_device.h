@@ -89,8 +89,8 @@ typedef struct gs_problem {
   /* Its Euclidean gradient (rows x cols values) to out; 0 on success, GS_UNFINISHED as loss. Null: there is none, and
    * runs that need one refuse the device; forward passes alone train it (zeroth order). */
   int (*gradient)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
-  /* Of a loss that is measured, which answers GS_MEASURING; both may stay 0. The time from the first GS_MEASURING to
-   * one question, milliseconds; 0: GS_MEASURE_TIMEOUT_MS. When it has passed, the device gives the question up with
+  /* Of a loss that is measured, which answers GS_MEASURING; both may stay 0. The time from the gs_poll() that asked a
+   * question, milliseconds; 0: GS_MEASURE_TIMEOUT_MS. When it has passed, the device gives the question up with
    * event=measurement_lost. It sends the local steps before it where they are enough; else it refuses the task
    * (reason=deadline), and asks for another one later. */
   uint32_t measure_timeout_ms;

@@ -64,13 +64,16 @@ std::string find_target_fault(const PosixNetwork& network) {
 
 namespace {
 
-// Bytes of arena that the smallest run takes; memory: where the search is made.
-Result<size_t> find_least_arena(const PosixNetwork& network, std::span<uint8_t> memory) {
-  const PlainRun least = {1, 1, 1};
+// The smallest run, and one by the defaults of all keys.
+constexpr PlainRun kLeastRun = {1, 1, 1};
+constexpr PlainRun kUsualRun = {};
+
+// Bytes of arena that such a run takes; memory: where the search is made.
+Result<size_t> find_arena(const PosixNetwork& network, const PlainRun& run, std::span<uint8_t> memory) {
   NetworkSamples samples = network.samples;  // without features that are kept, and nobody is told
   samples.on_features_given_up = nullptr;
   kNetworkOps.allow_kept(&samples, false);
-  return find_arena_need({&kNetworkOps, &samples}, network_size(network.network), least, memory);
+  return find_arena_need({&kNetworkOps, &samples}, network_size(network.network), run, memory);
 }
 
 }  // namespace
@@ -89,11 +92,13 @@ std::string bind_arena(size_t given, PosixNetwork* out) {
     return trains + ", and the search for its arena takes " + std::to_string(capacity) +
            " bytes of memory, which this machine does not give; free memory, or train fewer layers";
   }
-  Result<size_t> need = find_least_arena(*out, {memory.get(), capacity});
-  if (need.ok() && need.value() > given) {
+  // What a gradient would take is kept out of a small arena: each evaluation of a run by forward passes has it too.
+  Result<size_t> need = find_arena(*out, kUsualRun, {memory.get(), capacity});
+  const size_t correction = size_t{2} * size * sizeof(Real);  // a run by the defaults has one, the trial none
+  if (!need.ok() || need.value() + correction > given) {
     out->samples.has_layer_gradients = false;
-    need = find_least_arena(*out, {memory.get(), capacity});
   }
+  need = find_arena(*out, kLeastRun, {memory.get(), capacity});
   if (!need.ok()) {
     return trains + ", and no run takes them: " + status_text(need.status()) + "; train fewer layers";
   }

@@ -93,6 +93,9 @@ ClientAction Client::poll_train(uint64_t now_ms) {
     return disconnect();
   }
   Status status = Status::kOk;
+  if (!run_.is_step_open) {
+    task_.stepped_ms = now_ms;
+  }
   if (!run_.is_step_open && is_task_over(now_ms)) {
     status = finish_task(now_ms);
   } else {

@@ -238,6 +238,7 @@ class Client {
     size_t mark = 0;  // arena: end of the slots
     uint64_t received_ms = 0;
     uint64_t begun_ms = 0;
+    uint64_t stepped_ms = 0;  // when the step that is open began, or the last one ended
   };
 
   // Saved state: client_save.cc.

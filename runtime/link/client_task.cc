@@ -270,6 +270,7 @@ Status Client::begin_task(uint64_t now_ms) {
   progress_.sample_fault = SampleFault{};
   task_.is_begun = true;
   task_.begun_ms = now_ms;
+  task_.stepped_ms = now_ms;
   replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
@@ -306,7 +307,7 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.use_correction = task.use_correction;
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
-  const uint64_t duration_ms = now_ms - task_.begun_ms;
+  const uint64_t duration_ms = task_.stepped_ms - task_.begun_ms;  // without a step that was given up
   const uint32_t steps_timed = stream.steps_done > task_.steps_replayed ? stream.steps_done - task_.steps_replayed : 1;
   // Steps from before a reset may have taken another time each: then nothing is said.
   const uint64_t step_time_us = task_.steps_replayed == 0 ? duration_ms * 1000 / steps_timed : 0;

@@ -39,7 +39,7 @@ class Measurement;
 // All may stay as they are.
 struct MeasurementOptions {
   const char* name = "";                    // of the problem, for log lines
-  uint32_t timeout_ms = kMeasureTimeoutMs;  // from the first wait(); 0: kMeasureTimeoutMs
+  uint32_t timeout_ms = kMeasureTimeoutMs;  // from the poll that asked; 0: kMeasureTimeoutMs
   // The question that waits will not be asked again. Another question may follow at once.
   void (*cancel)(const void* context, uint32_t question) = nullptr;
   const void* context = nullptr;  // of cancel

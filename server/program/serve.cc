@@ -14,6 +14,7 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/commands.h"
+#include "server/program/network_file.h"
 #include "server/program/server.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
@@ -312,8 +313,41 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   return server.finish() ? kExitOk : kExitDatabase;
 }
 
+// Where a run that was begun while the server ran starts: at the numbers that the configuration's network holds now, as
+// `run start` has read them. Where that is another network than the run's, its point is drawn, and the log says so.
+void find_next_start(const CommonOptions& options, Config* config) {
+  config->network_start = nullptr;
+  const uint64_t digest = config->run.network_digest();
+  if (digest == 0 || !config->server.first_model.empty()) {
+    return;
+  }
+  Config named;
+  bool is_file_fault = false;
+  NetworkStart start;
+  Objection problem = load_config({options.config, process_environment(), options.overrides}, &named);
+  if (!problem && named.has_run) {
+    problem = settle_network(&named.run, &is_file_fault, &start);
+  }
+  if (!problem && start.path.empty()) {
+    problem = "run.network of the configuration names no file";
+  } else if (!problem && start.digest != digest) {
+    problem = "run.network " + start.path + " is another network than the run's";
+  }
+  if (problem) {
+    log_event(LogLevel::kWarn, "network_start_unknown",
+              Fields()
+                  .add("run", config->run.name)
+                  .add("cause", problem.sentence)
+                  .add("remedy",
+                       "where the run shall begin at numbers, name its file as run.network in the server's "
+                       "configuration, or name server.first_model, before the run is begun"));
+    return;
+  }
+  config->network_start = std::make_shared<const NetworkStart>(std::move(start));
+}
+
 // The run that another one made room for, with the parameters that it was begun with.
-int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
+int choose_next_run(const CommonOptions& options, SqliteDatabase& database, Config* config, RunRow* out) {
   const Expected<std::optional<RunRow>> current = database.current_run();
   if (!current.is_ok()) {
     return fail_database(database);
@@ -321,7 +355,11 @@ int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
   GS_ASSERT(current->has_value());  // runs are never removed
   *out = **current;
   const Objection error = parse_run_source(out->source, &config->run);
-  return error ? fail(kExitDatabase, error.sentence + "use the release that wrote it") : int{kExitOk};
+  if (error) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
+  }
+  find_next_start(options, config);
+  return kExitOk;
 }
 
 // Descriptors for HTTP, the database and exports are kept before devices get any.
@@ -355,7 +393,7 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
     const Objection unnamed = lock.name_run(run.id);
     code = unnamed ? fail_lock(lock, unnamed.sentence) : serve_run(config, run, shared, &has_next);
     if (code == kExitOk && has_next) {
-      code = choose_next_run(shared.fleet, &config, &run);
+      code = choose_next_run(shared.options, shared.fleet, &config, &run);
     }
   }
   return code;

@@ -109,6 +109,7 @@ TEST(ClientMeasurement, StepsBeforeALostMeasurementAreSentWhereTheyAreEnough) {
     ASSERT_TRUE(bench.link.run_to_end());
     EXPECT_EQ(bench.server.steps_done.front(), steps_min == 1 ? 1U : 2U);
     EXPECT_EQ(bench.server.refusals.size(), steps_min == 1 ? 0U : 1U);
+    EXPECT_LT(bench.server.step_times_us.front(), 1000 * kMeasureTimeoutMs / 2) << "of the steps that were done";
     EXPECT_EQ(bench.client().replica().digest(), bench.server.model().digest());
   }
 }
@@ -126,6 +127,7 @@ TEST(ClientMeasurement, TheTasksOwnDeadlineEndsAStepThatWaits) {
   EXPECT_EQ(bench.client().counters().measurements_lost, 0U);
   bench.apparatus.is_silent = false;
   ASSERT_TRUE(bench.link.run_to_end());
+  EXPECT_LT(bench.server.step_times_us.front(), 1000 * run.deadline_ms / 2) << "without the step that waited";
   EXPECT_EQ(bench.server.steps_done.front(), 1U);
   EXPECT_EQ(bench.client().replica().digest(), bench.server.model().digest());
 }

@@ -266,6 +266,35 @@ class Networks(unittest.TestCase):
         self.assertEqual(model, [*start, 0.5, 0, -0.5])
         self.assertNotIn("event=first_model ", "".join(lines))
 
+    def test_the_next_run_of_a_server_begins_at_what_the_file_then_holds(self):
+        self.with_start([1.0] * 12)
+        config = self.configure()
+        self.enrol(config, "a")
+        server = Server(config)
+        server.wait_for("event=version")
+
+        def begin_next():
+            self.assertEqual(run(PROGRAM, "run", "stop", "--config", config).returncode, OK)
+            begun = run(PROGRAM, "run", "start", "--config", config)
+            self.assertEqual(begun.returncode, OK, begun.stderr)
+
+        self.with_start([7.0] * 12)
+        begin_next()
+        server.wait_for(f"event=first_model key=run.network file={self.network} numbers=15")
+        server.wait_for("event=version")
+        # Numbers off the manifold of the run before are good ones of the next run, and the other way round.
+        stiefel = [1.0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
+        self.with_start(stiefel)
+        self.configure(parts='"stiefel 4x3, euclidean 3x1"')
+        begin_next()
+        server.wait_for("event=first_model key=run.network")
+        server.wait_for("event=version")
+        out = self.home / "next.csv"
+        self.assertEqual(server.stop(), OK)
+        done = run(PROGRAM, "model", "export", "--config", config, "--version", 0, "--format", "csv", "--out", out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual([float(word) for word in out.read_text().replace(",", " ").split()], [*stiefel, 0.5, 0, -0.5])
+
     def test_a_first_model_that_is_named_goes_before_the_numbers_of_the_file(self):
         self.with_start([1.0] * 12)
         named = self.home / "start.csv"

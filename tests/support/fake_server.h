@@ -183,9 +183,10 @@ class FakeServer {
   }
 
   FakeRun run;
-  std::map<uint32_t, Bytes> uploads;  // task sequence -> encoded values, as first received whole
-  std::vector<uint32_t> steps_done;   // of the updates folded
-  std::vector<pb_size_t> received;    // kinds of message, in order
+  std::map<uint32_t, Bytes> uploads;    // task sequence -> encoded values, as first received whole
+  std::vector<uint32_t> steps_done;     // of the updates folded
+  std::vector<uint32_t> step_times_us;  // of all updates that came
+  std::vector<pb_size_t> received;      // kinds of message, in order
   uint32_t malformed_count = 0;
   uint32_t snapshots_sent = 0;
   uint32_t duplicates = 0;
@@ -292,6 +293,7 @@ class FakeServer {
     if (piece.first_value + piece_value_count(encoding, piece.values.size) < piece.value_count) {
       return;
     }
+    step_times_us.push_back(piece.step_time_us);
     Update update{piece.task_sequence, piece.base_version, piece.steps_done, std::vector<Real>(piece.value_count)};
     const bool is_intact =
         crc32c(0, parts_.data(), parts_.size()) == piece.crc32c &&
