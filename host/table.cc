@@ -79,7 +79,10 @@ std::string exact_text(std::string_view bytes, size_t at, char kind, size_t size
   const uint64_t bits = load_little(bytes, at, size);
   char text[64];
   char* end = text;
-  if (kind == 'f') {
+  const double value = load_value(bytes, at, kind, size);
+  if (kind == 'f' && std::floor(value) == value) {  // 39 digits at most: a float was found to hold it
+    end = text + std::snprintf(text, sizeof text, "%.0f", value);
+  } else if (kind == 'f') {
     end = size == 4 ? std::to_chars(text, std::end(text), std::bit_cast<float>(static_cast<uint32_t>(bits))).ptr
                     : std::to_chars(text, std::end(text), std::bit_cast<double>(bits)).ptr;
   } else {
@@ -178,6 +181,13 @@ constexpr Kind kOtherKinds[] = {
     {"\x1F\x8B", " is compressed by gzip; unpack it with gunzip"},
     {"\x89HDF", " is an HDF5 file; write it as CSV or with numpy.save"},
     {"PAR1", " is a Parquet file; write it as CSV or with numpy.save"},
+    {"ARROW1", " is an Arrow file, such as Feather; write it as CSV or with numpy.save"},
+    {std::string_view("SQLite format 3\0", 16), " is a database of SQLite; write the table as CSV"},
+    {"BZh91AY&SY", " is compressed by bzip2; unpack it with bunzip2"},
+    {"\xFD"
+     "7zXZ",
+     " is compressed by xz; unpack it with unxz"},
+    {"\x28\xB5\x2F\xFD", " is compressed by Zstandard; unpack it with unzstd"},
     {"MATLAB 5.0", " is a MAT file; write it as CSV or with numpy.save"},
 };
 

@@ -48,8 +48,9 @@ struct SampleTable {
   bool has_word_label = false;
   bool is_npy = false;
   bool has_decimal_comma = false;
-  bool has_decimal_point = false;  // neither: the text has whole numbers alone
-  char delimiter = 0;              // 0: of a .npy, or of one column
+  bool has_decimal_point = false;     // neither: the text has whole numbers alone
+  bool has_doubted_decimals = false;  // the sign may also separate thousands
+  char delimiter = 0;                 // 0: of a .npy, or of one column
 };
 
 // Whether a file that begins with these bytes is meant as a table: .npy, or text that is no shard. Bytes in UTF-16 are

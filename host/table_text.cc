@@ -171,7 +171,7 @@ std::string unquoted(std::string_view text) {
 
 constexpr char kCandidates[] = {'\t', ';', ',', kBlankDelimiter};
 
-// Such numbers in a column from which on its decimal sign is doubted. Reason: one may be a chance.
+// Such numbers from which on a table's decimal sign is doubted. Reason: one may be a chance.
 constexpr uint64_t kDoubtedMin = 2;
 
 // The first that splits all rows alike; else the first that splits the first row; else 0. Blanks are none where there
@@ -492,22 +492,11 @@ class TextTable {
            "neither";
   }
 
-  // A column of which each number with the sign may have thousands.
-  struct Doubt {
-    uint64_t row = 0;  // of the first; 0: none
-    uint64_t count = 0;
-    std::string text;
-  };
   void note_thousands(std::string_view text, size_t column) {
     is_sign_sure_ = is_sign_sure_ || !may_be_thousands(text);
-    if (is_sign_sure_) {
-      return;
-    }
-    doubts_.resize(column_count_);
-    Doubt& doubt = doubts_[column];
-    if (++doubt.count == 1) {
-      doubt.row = row_;
-      doubt.text = text;
+    if (!is_sign_sure_ && ++doubt_count_ == 1) {
+      doubt_ = {row_, column};
+      doubt_text_ = text;
     }
   }
 
@@ -515,21 +504,17 @@ class TextTable {
   // Between commas, and between blanks that were found, only a point can be the decimal sign.
   std::string thousands_fault() {
     const bool is_open = table_.delimiter == 0 || table_.delimiter == ';' || table_.delimiter == '\t' ||
-                         (table_.delimiter == kBlankDelimiter && table_.has_decimal_comma);
-    if (is_sign_sure_ || !is_open || options_.decimal != DecimalSign::kFound) {
+                         (table_.delimiter == kBlankDelimiter && options_.delimiter != 0);
+    table_.has_doubted_decimals =
+        doubt_count_ > 0 && !is_sign_sure_ && is_open && options_.decimal == DecimalSign::kFound;
+    if (!table_.has_doubted_decimals || doubt_count_ < kDoubtedMin) {
       return {};
     }
-    for (size_t column = 0; column < doubts_.size(); ++column) {
-      const Doubt& doubt = doubts_[column];
-      if (doubt.count >= kDoubtedMin) {
-        row_ = doubt.row;
-        const std::string sign = table_.has_decimal_comma ? "comma" : "point";
-        return place(column) + "the " + sign + " in " + shown(doubt.text) + " may separate thousands or be the " +
-               "decimal sign, as in all numbers that have one; write thousands without a separator, or say --decimal " +
-               sign + " where it is the decimal sign";
-      }
-    }
-    return {};
+    row_ = doubt_.row;
+    const std::string sign = table_.has_decimal_comma ? "comma" : "point";
+    return place(doubt_.column) + "the " + sign + " in " + shown(doubt_text_) + " may separate thousands or be the " +
+           "decimal sign, as in all numbers that have one; write thousands without a separator, or say --decimal " +
+           sign + " where it is the decimal sign";
   }
 
   const TableOptions& options_;
@@ -542,7 +527,9 @@ class TextTable {
   uint64_t row_ = 0;
   uint64_t first_row_ = 0;
   StylePlace point_, comma_;
-  std::vector<Doubt> doubts_;  // of each column; empty: none has any
+  StylePlace doubt_;  // the first number that may have thousands
+  std::string doubt_text_;
+  uint64_t doubt_count_ = 0;  // until a number tells the sign
   bool is_sign_sure_ = false;
 };
 

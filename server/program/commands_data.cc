@@ -151,8 +151,8 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
 Objection find_other_name(const Packed& first, const Packed& other) {
   for (size_t i = 0; i < first.table.names.size() && !other.table.names.empty(); ++i) {
     if (first.table.names[i] != other.table.names[i]) {
-      return other.in + ": value " + std::to_string(i + 1) + " of a sample is " + shown(other.table.names[i]) +
-             ", and in " + first.in + " it is " + shown(first.table.names[i]) +
+      return other.in + ": column " + std::to_string(file_column(other.table, i) + 1) + " is " +
+             shown(other.table.names[i]) + ", and in " + first.in + " it is " + shown(first.table.names[i]) +
              "; bring the columns into one order, or pack the files apart";
     }
   }
@@ -167,12 +167,32 @@ Objection find_difference(const Packed& first, const Packed& named, const Packed
     return other.in + " has " + std::to_string(other.table.dimension) + " columns, and " + first.in + " has " +
            std::to_string(first.table.dimension) + "; all files of one pack have the same columns";
   }
-  if (has_decimals(other) && other.table.has_decimal_comma != signed_file.table.has_decimal_comma) {
+  const bool is_doubted = other.table.has_doubted_decimals || signed_file.table.has_doubted_decimals;
+  if (is_doubted && has_decimals(other) && other.table.has_decimal_comma != signed_file.table.has_decimal_comma) {
     return other.in + " has a " + (other.table.has_decimal_comma ? "comma" : "point") + " as the decimal sign, and " +
            signed_file.in + " has a " + (signed_file.table.has_decimal_comma ? "comma" : "point") +
-           ", so one of them may have thousands; write all files with one decimal sign";
+           ", so one of them may have thousands; write all files with one decimal sign, or without thousands";
   }
   return find_other_name(named, other);
+}
+
+// Two numbers such as 1.000 are doubted in one table (docs/data.md, "Thousands"), and so in two.
+Objection find_doubt(const std::vector<Packed>& files) {
+  const Packed* doubted = nullptr;
+  Objection fault;
+  for (const Packed& file : files) {
+    if (has_decimals(file) && !file.table.has_doubted_decimals) {
+      return {};  // the files have one sign, which this one tells
+    }
+    if (doubted != nullptr && file.table.has_doubted_decimals) {
+      const std::string sign = file.table.has_decimal_comma ? "comma" : "point";
+      fault = doubted->in + " and " + file.in + " have a number each whose " + sign + " may separate thousands or be " +
+              "the decimal sign; write thousands without a separator, or say --decimal " + sign +
+              " where it is the decimal sign";
+    }
+    doubted = file.table.has_doubted_decimals ? &file : doubted;
+  }
+  return fault;
 }
 
 int read_tables(const DataOptions& data, const TableOptions& options, std::vector<Packed>* files) {
@@ -201,7 +221,8 @@ int read_tables(const DataOptions& data, const TableOptions& options, std::vecto
     }
     file.columns = summarise_columns(file.table);
   }
-  return kExitOk;
+  const Objection doubt = find_doubt(*files);
+  return doubt ? fail(kExitFile, doubt.sentence + kNothingWritten) : int{kExitOk};
 }
 
 // ---- Pack: labels --------------------------------------------------------------------------------------------------

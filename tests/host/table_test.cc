@@ -218,6 +218,9 @@ TEST(Table, RefusesThousandsThatReadAsThousandths) {
   EXPECT_THAT(fault_of(german), AllOf(HasSubstr(", row 3, column 1"), HasSubstr("--decimal point")));
   EXPECT_THAT(fault_of("1\t-1,000\n2\t+2,500\n"), HasSubstr("row 1, column 2: the comma in `-1,000`"));
   EXPECT_THAT(fault_of("999\n1.000\n12.345\n"), HasSubstr("`1.000`"));
+  EXPECT_THAT(fault_of("1.000;2.500\n999;3\n"), HasSubstr("row 1, column 1: the point in `1.000`"));
+  EXPECT_TRUE(good("1.000;2\n").has_doubted_decimals);
+  EXPECT_FALSE(good("1.000,2\n").has_doubted_decimals);
   TableOptions options;
   options.decimal = DecimalSign::kComma;
   EXPECT_EQ(good(english, options).values, (Values{999, 5, 1, 6, 12.345F, 7}));
@@ -294,6 +297,11 @@ TEST(Table, LabelsKeepTheirExactValue) {
             (Names{"9007199254740993", "-9223372036854775808"}));
   EXPECT_EQ(good(npy_table_file("<f4", "(2, 1)", raw<float>({0.1F, 3})), by_label("1")).labels, (Names{"0.1", "3"}));
   EXPECT_EQ(good(npy_table_file("<f8", "(1, 1)", raw<double>({0.1})), by_label("1")).labels, Names{"0.1"});
+  EXPECT_EQ(good(npy_table_file("<f4", "(1, 2)", raw<float>({123456792, 1e20F})), by_label("1", false)).values,
+            (Values{1e20F, 123456792}))
+      << "a float holds its own value";
+  EXPECT_EQ(good(npy_table_file("<f4", "(1, 1)", raw<float>({1e20F})), by_label("1", false)).values, Values{1e20F});
+  EXPECT_EQ(good(npy_table_file("<f4", "(1, 1)", raw<float>({3e38F})), by_label("1", false)).values, Values{3e38F});
   EXPECT_THAT(fault_of("x,k\n1,16777217\n", by_label("k", false)),
               AllOf(HasSubstr(", row 2, column 2 (`k`)"), HasSubstr("16777217"), HasSubstr("16777216")));
   EXPECT_THAT(fault_of(npy_table_file("<i4", "(1, 2)", raw<int32_t>({16777217, 0})), by_label("1", false)),
@@ -315,6 +323,8 @@ TEST(Table, NamesFilesOfOtherKindsByTheirFirstBytes) {
   EXPECT_THAT(said("PK\x03\x04"), HasSubstr("numpy.save"));
   EXPECT_THAT(said("\x1F\x8B"), HasSubstr("gunzip"));
   EXPECT_THAT(said("PAR1"), HasSubstr("Parquet"));
+  EXPECT_THAT(said("BZh91AY&SY\x01"), HasSubstr("bunzip2"));
+  EXPECT_THAT(said(std::string("SQLite format 3\0\x10", 17)), HasSubstr("SQLite"));
   EXPECT_THAT(said(std::string("\xFF\xFE"
                                "1\0",
                                4)),

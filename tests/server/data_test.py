@@ -143,6 +143,8 @@ class DataTest(unittest.TestCase):
         done = run(PROGRAM, "data", "show", table, "--label", "2")
         self.assertIn(" constant=1,3 ", done.stdout)
         self.assertEqual(re.findall(r"^column=(\d)", done.stdout, re.MULTILINE), ["1", "3", "4", "2"])
+        self.refused(self.write("c.csv", "x,k,y\n1,a,2\n"), self.write("d.csv", "x,k,z\n1,a,2\n"), "--label", "k",
+                     words=("d.csv: column 3 is `z`", "`y`"))
         words = self.write("b.csv", "x,k\n1,a\n2,b\n")
         self.assertNotIn("constant=k", run(PROGRAM, "data", "show", words, "--label", "k").stdout)
         self.assertNotIn("constant=k", self.pack(OK, words, "--label", "k"))
@@ -163,6 +165,11 @@ class DataTest(unittest.TestCase):
         self.pack(OK, self.write("f.csv", "3 x 4\na;b\n1,000;2\n12,345;3\n"), "--decimal=comma", "--skip-rows=1")
         self.refused(self.write("b.csv", "1,5;2\n"), self.write("c.csv", "1;2\n"), self.write("d.csv", "1.000;2\n"),
                      words=("d.csv has a point as the decimal sign", "b.csv has a comma", "one decimal sign"))
+        one = [self.write(f"{name}.csv", f"999;{value}\n") for name, value in (("h", "1.000"), ("i", "12.345"))]
+        self.refused(*one, words=("h.csv and ", "i.csv have a number each whose point", "--decimal point"))
+        self.pack(OK, *one, self.write("j.csv", "1;0.5\n"))
+        english = self.write("g.csv", "1.5,2\n")  # a point between commas is no thousand
+        self.pack(OK, self.home / "b.csv", english)
         done = run(PROGRAM, "data", "show", self.write("e.csv", "150,4,setosa\n1,2,0\n3,4,1\n"), "--skip-rows", "1")
         self.assertIn("samples=2 dimension=3", done.stdout)
 
@@ -185,13 +192,13 @@ class DataTest(unittest.TestCase):
         good = self.write("a.csv", "x,y\n1,2\n")
         for name, text, words in (("b.csv", "x,y\n1,NA\n", ("b.csv, row 2, column 2 (`y`)", "missing", "nothing was")),
                                   ("b.csv", "1,2,3\n", ("b.csv has 3 columns", "a.csv has 2")),
-                                  ("b.csv", "y,x\n1,2\n", ("b.csv: value 1", "`y`", "`x`", "one order")),
+                                  ("b.csv", "y,x\n1,2\n", ("b.csv: column 1", "`y`", "`x`", "one order")),
                                   ("b.csv", "", ("b.csv is empty",)),
                                   ("b.gsd", struct.pack("<4sIII", b"GSD2", 1, 1, 0), ("is a shard already",)),
                                   ("c/a.csv", "x,y\n1,2\n", ("would both become",))):
             self.refused(good, self.write(name, text), words=words, code=USAGE if "/" in name else FILE)
         nameless = self.write("0.csv", "1,2\n")
-        self.refused(nameless, good, self.write("b.csv", "y,x\n1,2\n"), words=("b.csv: value 1", "a.csv", "one order"))
+        self.refused(nameless, good, self.write("b.csv", "y,x\n1,2\n"), words=("b.csv: column 1", "a.csv", "one order"))
         self.refused(self.write("l.csv", b"Gr\xfc\xdfe,y\n1,2\n"), words=("l.csv, row 1: ", "CSV UTF-8"))
         self.refused(good, self.home / "none.csv", words=("none.csv cannot be read: No such file",))
         self.refused(good, "--delimiter", "|", words=("--delimiter '|'", "semicolon"), code=USAGE)
