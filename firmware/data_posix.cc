@@ -45,7 +45,7 @@ int look_at_head(const std::string& path, bool* is_a_table, std::string* foreign
   if (file < 0) {
     return errno;
   }
-  std::array<uint8_t, kHeadSize> head;
+  std::array<uint8_t, kHeadSize> head = {};
   ssize_t size = 0;
   do {
     size = ::read(file, head.data(), head.size());

@@ -78,7 +78,7 @@ double load_value(std::string_view bytes, size_t at, char kind, size_t size) {
 std::string exact_text(std::string_view bytes, size_t at, char kind, size_t size) {
   const uint64_t bits = load_little(bytes, at, size);
   char text[64];
-  char* end = text;
+  char* end = nullptr;
   const double value = load_value(bytes, at, kind, size);
   if (kind == 'f' && std::floor(value) == value) {  // 39 digits at most: a float was found to hold it
     end = text + std::snprintf(text, sizeof text, "%.0f", value);

@@ -178,21 +178,22 @@ Objection find_difference(const Packed& first, const Packed& named, const Packed
 
 // Two numbers such as 1.000 are doubted in one table (docs/data.md, "Thousands"), and so in two.
 Objection find_doubt(const std::vector<Packed>& files) {
-  const Packed* doubted = nullptr;
-  Objection fault;
+  std::vector<const Packed*> doubted;
   for (const Packed& file : files) {
     if (has_decimals(file) && !file.table.has_doubted_decimals) {
       return {};  // the files have one sign, which this one tells
     }
-    if (doubted != nullptr && file.table.has_doubted_decimals) {
-      const std::string sign = file.table.has_decimal_comma ? "comma" : "point";
-      fault = doubted->in + " and " + file.in + " have a number each whose " + sign + " may separate thousands or be " +
-              "the decimal sign; write thousands without a separator, or say --decimal " + sign +
-              " where it is the decimal sign";
+    if (file.table.has_doubted_decimals) {
+      doubted.push_back(&file);
     }
-    doubted = file.table.has_doubted_decimals ? &file : doubted;
   }
-  return fault;
+  if (doubted.size() < 2) {
+    return {};
+  }
+  const std::string sign = doubted[0]->table.has_decimal_comma ? "comma" : "point";
+  return doubted[0]->in + " and " + doubted[1]->in + " have a number each whose " + sign + " may separate thousands " +
+         "or be the decimal sign; write thousands without a separator, or say --decimal " + sign +
+         " where it is the decimal sign";
 }
 
 int read_tables(const DataOptions& data, const TableOptions& options, std::vector<Packed>* files) {
