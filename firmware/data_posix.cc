@@ -39,26 +39,30 @@ void guard(const std::string& path, PosixData* data) {
 }
 
 // 0, or errno.
-int look_at_head(const std::string& path, bool* is_a_table) {
+// *foreign: what is known of a file that is neither.
+int look_at_head(const std::string& path, bool* is_a_table, std::string* foreign) {
   const int file = open_to_read(path.c_str());
   if (file < 0) {
     return errno;
   }
-  std::array<uint8_t, kHeadSize> head;
+  std::array<uint8_t, kHeadSize> head = {};
   ssize_t size = 0;
   do {
     size = ::read(file, head.data(), head.size());
   } while (size < 0 && errno == EINTR);
   const int cause = size < 0 ? errno : 0;
   ::close(file);
-  *is_a_table = cause == 0 && is_table(std::span(head).first(static_cast<size_t>(size)));
+  const auto looked_at = std::span(head).first(static_cast<size_t>(cause == 0 ? size : 0));
+  *is_a_table = is_table(looked_at);
+  *foreign = *is_a_table ? "" : foreign_fault(looked_at);
   return cause;
 }
 
 std::string constant_columns(const SampleTable& table) {
   std::string text;
   size_t count = 0;
-  for (size_t column = 0; column < table.dimension && table.sample_count > 1; ++column) {
+  const size_t end = table.dimension - (table.has_label ? 1 : 0);  // a device may have one class
+  for (size_t column = 0; column < end && table.sample_count > 1; ++column) {
     bool is_constant = true;
     for (size_t i = column + table.dimension; i < table.values.size() && is_constant; i += table.dimension) {
       is_constant = table.values[i] == table.values[column];
@@ -113,16 +117,21 @@ int open_bytes(const std::string& path, PosixData* out) {
 DataFault open_data(const std::string& path, TableOptions options, PosixData* out) {
   options.size_max = kDeviceTableSizeMax;
   bool is_a_table = false;
-  if (const int cause = look_at_head(path, &is_a_table); cause != 0) {
+  std::string foreign;
+  if (const int cause = look_at_head(path, &is_a_table, &foreign); cause != 0) {
     return {cause, ""};
+  }
+  if (!foreign.empty()) {
+    return {0, foreign};
   }
   if (is_a_table) {
     return open_table(path, options, out);
   }
-  if (!options.label.empty() || options.delimiter != 0) {
+  if (!options.label.empty() || options.delimiter != 0 || options.decimal != DecimalSign::kFound ||
+      options.skipped_row_count != 0) {
     return {0,
-            " is no table, and --label and --delimiter are of tables; leave them out: the label of a shard is the "
-            "last value of a sample"};
+            " is no table, and --label, --delimiter, --decimal and --skip-rows are of tables; leave them out: the "
+            "label of a shard is the last value of a sample"};
   }
   if (const int cause = open_bytes(path, out); cause != 0) {
     return {cause, ""};

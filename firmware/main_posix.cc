@@ -55,6 +55,7 @@ struct Arguments {
   std::string data;
   std::string label;
   std::string delimiter = "auto";
+  std::string decimal = "auto";
   std::string state = "none";
   std::string certificate;
   std::string key;
@@ -66,6 +67,7 @@ struct Arguments {
   std::string log_time = "auto";
   float ridge = 0;
   std::vector<uint16_t> widths;
+  uint32_t skipped_row_count = 0;
   uint32_t run = 0;
   uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
@@ -130,6 +132,10 @@ int open_data(const Arguments& arguments, gradstream::PosixData* data) {
     return fail(gradstream::kExitUsage, "--delimiter '" + arguments.delimiter +
                                             "': expected auto, comma, semicolon, tab or blank, or the character");
   }
+  options.skipped_row_count = arguments.skipped_row_count;
+  if (!gradstream::parse_decimal(arguments.decimal, &options.decimal)) {
+    return fail(gradstream::kExitUsage, "--decimal '" + arguments.decimal + "': expected auto, point or comma");
+  }
   gradstream::DataFault fault = gradstream::open_data(arguments.data, options, data);
   if (fault.cause != 0) {
     return fail_path(gradstream::kExitData, fault.cause, arguments.data, "read the data",
@@ -181,6 +187,11 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--label", arguments->label, "of a table: the label's column, by its name or its number from 1")
       ->check([](const std::string& word) { return std::string(word.empty() ? "its value is empty; name one" : ""); });
   app.add_option("--delimiter", arguments->delimiter, "of a table: auto, comma, semicolon, tab or blank")
+      ->capture_default_str();
+  app.add_option("--decimal", arguments->decimal, "the decimal sign of a table in text: auto, point or comma")
+      ->check(CLI::IsMember({"auto", "point", "comma"}))
+      ->capture_default_str();
+  app.add_option("--skip-rows", arguments->skipped_row_count, "lines of a text that are left out before the table")
       ->capture_default_str();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <new>
 
@@ -20,6 +23,9 @@
 
 namespace gradstream {
 namespace {
+
+// Bytes that are looked at to tell a text. Reason: no line of numbers hides a control character for so long.
+constexpr size_t kLookedAtMax = 4096;
 
 constexpr const char* kSaveAgain = "; write it with numpy.save(file, table.astype('float32'))";
 
@@ -68,6 +74,26 @@ double load_value(std::string_view bytes, size_t at, char kind, size_t size) {
                                            : -static_cast<double>((sign << 1) - bits);  // 2^64 wraps to 0, as it must
 }
 
+// number_text() of a value: whole numbers of 64 bits have more digits than a double.
+std::string exact_text(std::string_view bytes, size_t at, char kind, size_t size) {
+  const uint64_t bits = load_little(bytes, at, size);
+  char text[64];
+  char* end = nullptr;
+  const double value = load_value(bytes, at, kind, size);
+  if (kind == 'f' && std::floor(value) == value) {  // 39 digits at most: a float was found to hold it
+    end = text + std::snprintf(text, sizeof text, "%.0f", value);
+  } else if (kind == 'f') {
+    end = size == 4 ? std::to_chars(text, std::end(text), std::bit_cast<float>(static_cast<uint32_t>(bits))).ptr
+                    : std::to_chars(text, std::end(text), std::bit_cast<double>(bits)).ptr;
+  } else {
+    const uint64_t sign = uint64_t{1} << (8 * size - 1);
+    const bool is_negative = kind == 'i' && (bits & sign) != 0;
+    *text = '-';
+    end = std::to_chars(text + (is_negative ? 1 : 0), std::end(text), is_negative ? (sign << 1) - bits : bits).ptr;
+  }
+  return number_text({text, static_cast<size_t>(end - text)});
+}
+
 std::string npy_value_fault(double value, size_t row, size_t column) {
   const std::string place =
       ", row " + std::to_string(row + 1) + ", column " + std::to_string(column + 1) + " (from 1): ";
@@ -82,6 +108,9 @@ std::string npy_value_fault(double value, size_t row, size_t column) {
 }
 
 std::string parse_npy_table(std::string_view bytes, const TableOptions& options, SampleTable* table) {
+  if (options.skipped_row_count != 0) {
+    return " is a NumPy array, and --skip-rows is of text; leave it out";
+  }
   NpyHeader header;
   if (const std::string fault = read_npy_header(bytes, kSaveAgain, &header); !fault.empty()) {
     return " " + fault;
@@ -119,17 +148,23 @@ std::string parse_npy_table(std::string_view bytes, const TableOptions& options,
       }
       const size_t to = column == label ? columns - 1 : column - (column > label ? 1 : 0);
       table->values[row * columns + to] = static_cast<float>(value);
+      if (column == label) {
+        const std::string text = exact_text(bytes, header.values_at + index * item_size, kind, item_size);
+        const std::string digits = options.takes_words ? "" : label_digits_fault(text, static_cast<float>(value));
+        if (!digits.empty()) {
+          return ", row " + std::to_string(row + 1) + ", column " + std::to_string(column + 1) + " (from 1): " + digits;
+        }
+        if (options.takes_words) {
+          table->labels.push_back(text);
+        }
+      }
     }
   }
   table->is_npy = true;
   table->sample_count = static_cast<uint32_t>(rows);
   table->dimension = static_cast<uint32_t>(columns);
   table->has_label = label < columns;
-  for (size_t row = 0; table->has_label && options.takes_words && row < rows; ++row) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", static_cast<double>(table->values[(row + 1) * columns - 1]));
-    table->labels.emplace_back(text);
-  }
+  table->label_column = table->has_label ? static_cast<uint32_t>(label) : 0;
   return {};
 }
 
@@ -146,11 +181,54 @@ constexpr Kind kOtherKinds[] = {
     {"\x1F\x8B", " is compressed by gzip; unpack it with gunzip"},
     {"\x89HDF", " is an HDF5 file; write it as CSV or with numpy.save"},
     {"PAR1", " is a Parquet file; write it as CSV or with numpy.save"},
+    {"ARROW1", " is an Arrow file, such as Feather; write it as CSV or with numpy.save"},
+    {std::string_view("SQLite format 3\0", 16), " is a database of SQLite; write the table as CSV"},
+    {"BZh91AY&SY", " is compressed by bzip2; unpack it with bunzip2"},
+    {"\xFD"
+     "7zXZ",
+     " is compressed by xz; unpack it with unxz"},
+    {"\x28\xB5\x2F\xFD", " is compressed by Zstandard; unpack it with unzstd"},
     {"MATLAB 5.0", " is a MAT file; write it as CSV or with numpy.save"},
 };
 
-// Bytes that are looked at to tell a text. Reason: no line of numbers hides a control character for so long.
-constexpr size_t kLookedAtMax = 4096;
+// Whether a control character other than the ends of lines and tabs stands in no text. The last two bytes stand in no
+// UTF-8.
+bool is_text_byte(char c) {
+  const auto byte = static_cast<uint8_t>(c);
+  return (byte >= 0x20 && byte < 0xFE) || c == '\t' || c == '\n' || c == '\r';
+}
+
+// Bytes of the character that begins here; 0: it is no UTF-8.
+size_t utf8_size(std::string_view text, size_t at) {
+  const auto byte = static_cast<uint8_t>(text[at]);
+  const size_t size = byte < 0x80 ? 1 : byte >= 0xC2 && byte < 0xE0 ? 2 : byte >= 0xE0 && byte < 0xF0 ? 3 : 4;
+  if (size == 4 && !(byte >= 0xF0 && byte < 0xF5)) {
+    return 0;
+  }
+  for (size_t i = 1; i < size; ++i) {
+    if (at + i >= text.size() || (static_cast<uint8_t>(text[at + i]) & 0xC0) != 0x80) {
+      return 0;
+    }
+  }
+  return size;
+}
+
+// Names would be spoilt by it, and words would fall apart into other classes.
+std::string utf8_fault(std::string_view text) {
+  uint64_t row = 1;
+  for (size_t at = 0, size = 0; at < text.size(); at += size) {
+    size = utf8_size(text, at);
+    if (size == 0) {
+      char byte[8];
+      (void)std::snprintf(byte, sizeof byte, "%02X", static_cast<uint8_t>(text[at]));
+      return ", row " + std::to_string(row) + ": it holds the byte " + byte + " (hexadecimal), which is no UTF-8; " +
+             "save it as CSV UTF-8";
+    }
+    const bool is_pair = text[at] == '\r' && text.substr(at + 1).starts_with('\n');
+    row += text[at] == '\n' || (text[at] == '\r' && !is_pair) ? 1U : 0U;
+  }
+  return {};
+}
 
 std::string parse_any(std::string_view bytes, const TableOptions& options, SampleTable* table) {
   if (bytes.empty()) {
@@ -169,7 +247,8 @@ std::string parse_any(std::string_view bytes, const TableOptions& options, Sampl
   if (const TextFault fault = find_text_fault(bytes); fault.text != nullptr) {
     return (fault.line == 0 ? " " : ", row " + std::to_string(fault.line) + ": it ") + fault.text;
   }
-  return parse_text_table(bytes, options, table);
+  const std::string fault = utf8_fault(bytes);
+  return fault.empty() ? parse_text_table(bytes, options, table) : fault;
 }
 
 }  // namespace
@@ -183,10 +262,26 @@ bool is_table(std::span<const uint8_t> head) {
   if (text.size() < kShardHeadSize && text.starts_with("GSD") && text.find('\n') == std::string_view::npos) {
     return false;  // a shard that was cut within its header
   }
-  return std::all_of(text.begin(), text.end(), [](char c) {  // the last two stand in no UTF-8
-    const auto byte = static_cast<uint8_t>(c);
-    return (byte >= 0x20 && byte < 0xFE) || c == '\t' || c == '\n' || c == '\r';
-  });
+  return std::all_of(text.begin(), text.end(), is_text_byte);
+}
+
+std::string foreign_fault(std::span<const uint8_t> head) {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), std::min(head.size(), kLookedAtMax));
+  if (text.starts_with("GSD")) {
+    return {};
+  }
+  for (const Kind& kind : kOtherKinds) {
+    if (text.starts_with(kind.head)) {
+      return kind.text;
+    }
+  }
+  const bool is_marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  const bool is_spoilt = std::any_of(text.begin(), text.end(), [](char c) { return c != '\0'; }) &&
+                         std::all_of(text.begin(), text.end(), [](char c) { return c == '\0' || is_text_byte(c); });
+  const TextFault fault = is_marked || is_spoilt ? find_text_fault(text) : TextFault();
+  return fault.text == nullptr ? ""
+         : fault.line == 0     ? std::string(" ") + fault.text
+                               : ", row " + std::to_string(fault.line) + ": it " + fault.text;
 }
 
 std::string parse_table(std::string_view bytes, const TableOptions& options, SampleTable* table) {
@@ -225,8 +320,14 @@ std::string read_table(const std::string& path, const TableOptions& options, Sam
   }
 }
 
+size_t file_column(const SampleTable& table, size_t index) {
+  return !table.has_label || index < table.label_column ? index
+         : index + 1 == table.dimension                 ? table.label_column
+                                                        : index + 1;
+}
+
 std::string column_text(const SampleTable& table, size_t index) {
-  return std::to_string(index + 1) +
+  return std::to_string(file_column(table, index) + 1) +
          (index < table.names.size() && !table.names[index].empty() ? " (" + shown(table.names[index]) + ")" : "");
 }
 
@@ -254,6 +355,11 @@ bool parse_delimiter(std::string_view text, char* delimiter) {
   }
   *delimiter = 0;
   return text == "auto";
+}
+
+bool parse_decimal(std::string_view text, DecimalSign* sign) {
+  *sign = text == "point" ? DecimalSign::kPoint : text == "comma" ? DecimalSign::kComma : DecimalSign::kFound;
+  return text == "auto" || *sign != DecimalSign::kFound;
 }
 
 }  // namespace gradstream

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 #include "host/shown.h"
@@ -31,7 +32,9 @@ bool is_failed_value(std::string_view line) {
 // The rows of a text. Unlike LineReader it keeps a tab at a line's end: a value may be missing there.
 class Rows {
  public:
-  explicit Rows(std::string_view text) : text_(text) {
+  // skipped_count: lines at the beginning. keeps_tabs: a line of tabs is a row, whose values are missing.
+  Rows(std::string_view text, uint64_t skipped_count, bool keeps_tabs)
+      : text_(text), skipped_count_(skipped_count), keeps_tabs_(keeps_tabs) {
     if (text_.starts_with(kByteOrderMark)) {
       text_.remove_prefix(kByteOrderMark.size());
     }
@@ -44,7 +47,9 @@ class Rows {
       text_.remove_prefix(std::min(end + (is_pair ? 2 : 1), text_.size()));
       ++number_;
       const std::string_view content = trim(*row);
-      if (!content.empty() && (content.front() != '#' || is_failed_value(content))) {
+      const bool is_blank_row = content.empty() && !(keeps_tabs_ && row->find('\t') != std::string_view::npos);
+      if (number_ > skipped_count_ && !is_blank_row &&
+          (content.empty() || content.front() != '#' || is_failed_value(content))) {
         return true;
       }
     }
@@ -54,6 +59,8 @@ class Rows {
 
  private:
   std::string_view text_;
+  uint64_t skipped_count_;
+  bool keeps_tabs_;
   uint64_t number_ = 0;
 };
 
@@ -94,6 +101,15 @@ void skip_blanks(std::string_view line, char delimiter, size_t* at) {
 
 size_t take_digits(std::string_view text, size_t at) {
   return std::min(text.find_first_not_of(kDigits, at), text.size());
+}
+
+// Whether the text is a number such as 12.345, which another country reads as 12345: up to three digits, a sign, three
+// digits. One such as 0.123 has no thousands.
+bool may_be_thousands(std::string_view text) {
+  const size_t begin = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const size_t whole = take_digits(text, begin) - begin;
+  return whole >= 1 && whole <= 3 && text[begin] != '0' && text.size() == begin + whole + 4 &&
+         take_digits(text, begin + whole + 1) == text.size();
 }
 
 // Whether the text is a decimal number; `sign` is its decimal sign.
@@ -155,11 +171,14 @@ std::string unquoted(std::string_view text) {
 
 constexpr char kCandidates[] = {'\t', ';', ',', kBlankDelimiter};
 
+// Such numbers from which on a table's decimal sign is doubted. Reason: one may be a chance.
+constexpr uint64_t kDoubtedMin = 2;
+
 // The first that splits all rows alike; else the first that splits the first row; else 0. Blanks are none where there
 // are tabs: two tabs with nothing between them are a missing value.
-char find_delimiter(std::string_view text) {
+char find_delimiter(std::string_view text, const TableOptions& options) {
   std::vector<std::string_view> looked_at;
-  Rows rows(text);
+  Rows rows(text, options.skipped_row_count, false);
   for (std::string_view row; looked_at.size() < kLookedAtMax && rows.next(&row);) {
     looked_at.push_back(row);
   }
@@ -168,7 +187,7 @@ char find_delimiter(std::string_view text) {
   const bool has_tab = std::any_of(looked_at.begin(), looked_at.end(),
                                    [](std::string_view row) { return trim(row).find('\t') != std::string_view::npos; });
   for (const char candidate : kCandidates) {
-    if (candidate == kBlankDelimiter && has_tab) {
+    if ((candidate == kBlankDelimiter && has_tab) || (candidate == ',' && options.decimal == DecimalSign::kComma)) {
       continue;
     }
     size_t count = 0;
@@ -217,9 +236,13 @@ class TextTable {
       table_.delimiter = named;
     }
     if (table_.delimiter == 0) {
-      table_.delimiter = find_delimiter(text);
+      table_.delimiter = find_delimiter(text, options_);
     }
-    Rows rows(text);
+    if (table_.delimiter == ',' && options_.decimal == DecimalSign::kComma) {
+      return ": a comma cannot be the delimiter and the decimal sign; name another one of them with --delimiter or "
+             "--decimal";
+    }
+    Rows rows(text, options_.skipped_row_count, table_.delimiter == '\t');
     std::string fault;
     for (std::string_view row; fault.empty() && rows.next(&row);) {
       if (has_delimiter_line_ && rows.number() == 1) {
@@ -236,7 +259,8 @@ class TextTable {
                               : " holds a header line in row " + std::to_string(first_row_) +
                                     " and no sample; it needs a sample a row";
     }
-    return fault.empty() ? style_fault() : fault;
+    fault = fault.empty() ? style_fault() : fault;
+    return fault.empty() ? thousands_fault() : fault;
   }
 
  private:
@@ -251,10 +275,18 @@ class TextTable {
 
   // Where blanks are found to be the delimiter, a comma may be one too.
   bool takes_comma() const {
-    return field_delimiter() != ',' && (field_delimiter() != kBlankDelimiter || options_.delimiter != 0);
+    return options_.decimal == DecimalSign::kFound
+               ? field_delimiter() != ',' && (field_delimiter() != kBlankDelimiter || options_.delimiter != 0)
+               : options_.decimal == DecimalSign::kComma;
   }
 
-  char field_delimiter() const { return table_.delimiter != 0 ? table_.delimiter : ','; }
+  Field field_of(std::string_view text) const {
+    return read_field(text, takes_comma(), options_.decimal != DecimalSign::kComma);
+  }
+
+  char field_delimiter() const {
+    return table_.delimiter != 0 ? table_.delimiter : options_.decimal == DecimalSign::kComma ? ';' : ',';
+  }
 
   std::string place(size_t column) const {
     return ", row " + std::to_string(row_) + ", column " + std::to_string(column + 1) +
@@ -268,7 +300,7 @@ class TextTable {
     size_t empty_count = 0;
     for (const std::string_view text : fields_) {
       empty_count += text.empty() ? 1 : 0;
-      if (!text.empty() && read_field(text, true).kind != FieldKind::kWord) {
+      if (!text.empty() && read_field(text, true, true).kind != FieldKind::kWord) {
         return false;
       }
     }
@@ -307,6 +339,7 @@ class TextTable {
         return fault;
       }
       table_.has_label = true;
+      table_.label_column = static_cast<uint32_t>(label_);
     }
     table_.names = names_;
     if (!names_.empty() && table_.has_label) {  // the label is the last value
@@ -344,7 +377,7 @@ class TextTable {
   }
 
   std::string take_label(std::string_view text, float* value) {
-    const Field field = read_field(text, takes_comma());
+    const Field field = field_of(text);
     if (is_missing_label(text)) {
       return place(label_) +
              (text.empty() ? "the label is empty" : "the label " + shown(text) + " is a missing value") +
@@ -353,8 +386,9 @@ class TextTable {
     const bool is_word = field.kind == FieldKind::kWord || field.kind == FieldKind::kMissing;
     if (!is_word) {
       std::string fault = take_number(text, label_, value);
-      if (!fault.empty()) {
-        return fault;
+      const std::string digits = options_.takes_words ? "" : label_digits_fault(number_text(text), *value);
+      if (!fault.empty() || !digits.empty()) {
+        return fault.empty() ? place(label_) + digits : fault;
       }
     } else if (!options_.takes_words) {
       return place(label_) + "the label " + shown(text) + " is a word, and a device takes numbers; `gradstream data " +
@@ -362,16 +396,19 @@ class TextTable {
     }
     table_.has_word_label = table_.has_word_label || is_word;
     if (options_.takes_words) {
-      table_.labels.push_back(unquoted(text));
+      table_.labels.push_back(is_word ? unquoted(text) : number_text(text));
     }
     return {};
   }
 
   std::string take_number(std::string_view text, size_t column, float* value) {
-    const Field field = read_field(text, takes_comma());
+    const Field field = field_of(text);
     *value = field.value;
     note_style(field.has_point, column, &point_);
     note_style(field.has_comma, column, &comma_);
+    if (field.has_point || field.has_comma) {
+      note_thousands(text, column);
+    }
     switch (field.kind) {
       case FieldKind::kNumber:
         return {};
@@ -405,6 +442,11 @@ class TextTable {
     }
     if (text.starts_with('#')) {
       return " is a spreadsheet's failed value; mend its formula, or leave the row out";
+    }
+    if (options_.decimal != DecimalSign::kFound && (is_number(text, ',') || is_number(text, '.'))) {
+      return std::string(
+                 " has another decimal sign than --decimal says; write one of them, and thousands with neither") +
+             (has_comma && table_.delimiter == ',' ? "" : ", or say --decimal auto");
     }
     if (has_comma && text.find_first_not_of("0123456789,.+-") == std::string_view::npos) {
       return field_delimiter() == ','
@@ -440,6 +482,7 @@ class TextTable {
   // A point beside decimal commas would be a separator of thousands, or the other way round.
   std::string style_fault() {
     table_.has_decimal_comma = comma_.row != 0;
+    table_.has_decimal_point = point_.row != 0;
     if (comma_.row == 0 || point_.row == 0) {
       return {};
     }
@@ -447,6 +490,31 @@ class TextTable {
            ": a comma is the decimal sign, and in row " + std::to_string(point_.row) + ", column " +
            std::to_string(point_.column + 1) + " a point is; write all numbers with one of them, and thousands with " +
            "neither";
+  }
+
+  void note_thousands(std::string_view text, size_t column) {
+    is_sign_sure_ = is_sign_sure_ || !may_be_thousands(text);
+    if (!is_sign_sure_ && ++doubt_count_ == 1) {
+      doubt_ = {row_, column};
+      doubt_text_ = text;
+    }
+  }
+
+  // 1,000 of an English table is 1 to a German reader. A number such as 0,5 anywhere in the table tells its sign.
+  // Between commas, and between blanks that were found, only a point can be the decimal sign.
+  std::string thousands_fault() {
+    const bool is_open = table_.delimiter == 0 || table_.delimiter == ';' || table_.delimiter == '\t' ||
+                         (table_.delimiter == kBlankDelimiter && options_.delimiter != 0);
+    table_.has_doubted_decimals =
+        doubt_count_ > 0 && !is_sign_sure_ && is_open && options_.decimal == DecimalSign::kFound;
+    if (!table_.has_doubted_decimals || doubt_count_ < kDoubtedMin) {
+      return {};
+    }
+    row_ = doubt_.row;
+    const std::string sign = table_.has_decimal_comma ? "comma" : "point";
+    return place(doubt_.column) + "the " + sign + " in " + shown(doubt_text_) + " may separate thousands or be the " +
+           "decimal sign, as in all numbers that have one; write thousands without a separator, or say --decimal " +
+           sign + " where it is the decimal sign";
   }
 
   const TableOptions& options_;
@@ -459,6 +527,10 @@ class TextTable {
   uint64_t row_ = 0;
   uint64_t first_row_ = 0;
   StylePlace point_, comma_;
+  StylePlace doubt_;  // the first number that may have thousands
+  std::string doubt_text_;
+  uint64_t doubt_count_ = 0;  // until a number tells the sign
+  bool is_sign_sure_ = false;
 };
 
 }  // namespace
@@ -490,10 +562,10 @@ const char* split_fields(std::string_view line, char delimiter, std::vector<std:
   return nullptr;
 }
 
-Field read_field(std::string_view text, bool takes_comma) {
+Field read_field(std::string_view text, bool takes_comma, bool takes_point) {
   Field field;
   const bool is_by_comma = takes_comma && is_number(text, ',');
-  if (is_by_comma || is_number(text, '.')) {
+  if (is_by_comma || (takes_point && is_number(text, '.'))) {
     std::string digits(text);
     field.has_comma = is_by_comma && text.find(',') != std::string_view::npos;
     field.has_point = text.find('.') != std::string_view::npos;
@@ -507,6 +579,61 @@ Field read_field(std::string_view text, bool takes_comma) {
                : is_one_of(word, kInfinite)                           ? FieldKind::kInfinite
                                                                       : FieldKind::kWord;
   return field;
+}
+
+std::string number_text(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  std::string digits;
+  int64_t exponent = 0;
+  bool is_fraction = false;
+  size_t at = is_negative || text.starts_with('+') ? 1 : 0;
+  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+    if (text[at] == '.' || text[at] == ',') {
+      is_fraction = true;
+      continue;
+    }
+    exponent -= is_fraction ? 1 : 0;
+    if (!digits.empty() || text[at] != '0') {
+      digits += text[at];
+    }
+  }
+  if (at < text.size()) {
+    constexpr int64_t kExponentMax = 1'000'000'000;  // Reason: such a number is 0 as a float
+    const size_t begin = at + (text.substr(at + 1).starts_with('+') ? 2 : 1);
+    int64_t written = 0;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + text.size(), written);
+    exponent += error == std::errc() ? std::clamp(written, -kExponentMax, kExponentMax) : -kExponentMax;
+  }
+  while (digits.ends_with('0')) {
+    digits.pop_back();
+    ++exponent;
+  }
+  if (digits.empty()) {
+    return "0";
+  }
+  constexpr int64_t kZerosMax = 20;  // Reason: whole numbers of 64 bits are written out
+  const auto size = static_cast<int64_t>(digits.size());
+  if (exponent >= 0 && exponent <= kZerosMax) {
+    digits.append(static_cast<size_t>(exponent), '0');
+  } else if (exponent < 0 && -exponent < size) {
+    digits.insert(static_cast<size_t>(size + exponent), 1, '.');
+  } else if (exponent < 0 && -exponent - size <= kZerosMax) {
+    digits.insert(0, "0." + std::string(static_cast<size_t>(-exponent - size), '0'));
+  } else {
+    digits += "e" + std::to_string(exponent);
+  }
+  return (is_negative ? "-" : "") + digits;
+}
+
+std::string label_digits_fault(std::string_view text, float value) {
+  constexpr float kExactMax = 1U << 24;
+  char held[64];
+  (void)std::snprintf(held, sizeof held, "%.0f", static_cast<double>(value));
+  if (std::fabs(value) < kExactMax || text.find_first_of(".e") != std::string_view::npos || text == held) {
+    return {};
+  }
+  return "a float holds no label " + std::string(text) + ", since whole numbers beyond 16777216 fall together; " +
+         "number the classes with `gradstream data pack --map-labels`, or scale the target of a regression down";
 }
 
 std::string find_label(const std::string& label, const std::vector<std::string>& names, size_t column_count,

@@ -29,8 +29,16 @@ struct Field {
   bool has_point = false;
   bool has_comma = false;  // as the decimal sign
 };
-// takes_comma: a comma may be the decimal sign.
-Field read_field(std::string_view text, bool takes_comma);
+// The decimal signs that are taken.
+Field read_field(std::string_view text, bool takes_comma, bool takes_point = true);
+
+// A number's exact value in one form, whatever way it was written: 1 for +1.0, 01 and 10e-1. The text is a number with
+// one of the decimal signs.
+std::string number_text(std::string_view text);
+
+// Empty, or what is wrong with a label that becomes a float: whole numbers of more digits than it has fall together.
+// text: its number_text().
+std::string label_digits_fault(std::string_view text, float value);
 
 }  // namespace gradstream
 

@@ -14,6 +14,10 @@ _gradstream() {
       mapfile -t COMPREPLY < <(compgen -W 'auto comma semicolon tab blank' -- "$current")
       return
       ;;
+    --decimal)
+      mapfile -t COMPREPLY < <(compgen -W 'auto point comma' -- "$current")
+      return
+      ;;
     --header)
       mapfile -t COMPREPLY < <(compgen -W 'auto yes no' -- "$current")
       return
@@ -52,10 +56,10 @@ _gradstream() {
       run\ keys) words='--markdown --format --help' ;;
       network\ *) words='--batch --samples --format --help' ;;
       data\ pack)
-        words='--label --delimiter --header --format --out-folder --map-labels --classes --bytes --scale --offset --error
+        words='--label --delimiter --header --decimal --skip-rows --format --out-folder --map-labels --classes --bytes --scale --offset --error
           --force --help'
         ;;
-      data\ show) words='--label --delimiter --header --format --help' ;;
+      data\ show) words='--label --delimiter --header --decimal --skip-rows --format --help' ;;
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;

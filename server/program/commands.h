@@ -139,6 +139,8 @@ struct DataOptions {
   std::string out_folder;
   std::string delimiter = "auto";                            // parse_delimiter()
   std::string header = "auto";                               // or yes, no
+  std::string decimal = "auto";                              // parse_decimal()
+  uint32_t skipped_row_count = 0;                            // lines before the table
   std::string label;                                         // the name or number of its column; empty: there is none
   bool map_labels = false;                                   // also numbers are names of classes
   uint32_t class_count = 0;                                  // 0: as the labels say
@@ -148,8 +150,9 @@ struct DataOptions {
   double error_max = std::numeric_limits<double>::quiet_NaN();  // how far a byte may be from its value
   bool force = false;
 };
-// Writes each file, a table (host/table.h), as a shard NAME.gsd in out_folder. All of them are written or none, and
-// nothing is replaced without force. Words as labels become numbers by their order over all files, which is printed.
+// Writes each file, a table (host/table.h), as a shard NAME.gsd in out_folder. All of them are written or none, but a
+// failure while shards are replaced by force may leave some of them new, and is told. Nothing is replaced without
+// force. Words as labels become numbers by their order over all files, which is printed.
 int data_pack(const CommonOptions& options, const DataOptions& data);
 // What tables or shards hold: samples, columns, ranges, classes, the largest eigenvalues of their second moments.
 int data_show(const CommonOptions& options, const DataOptions& data);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <new>
@@ -10,21 +11,20 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "host/durable_file.h"
 #include "host/file_cause.h"
 #include "host/npy.h"
 #include "host/read_file.h"
 #include "host/shown.h"
 #include "host/table.h"
 #include "host/table_shard.h"
+#include "host/table_text.h"
 #include "runtime/base/config.h"
 #include "server/program/commands.h"
 #include "server/program/data_summary.h"
 #include "server/program/model_export.h"
+#include "server/program/shard_writer.h"
 
 namespace gradstream {
 namespace {
@@ -61,6 +61,13 @@ struct PackPlan {
   std::vector<size_t> coarse;                             // columns
 };
 
+// With all digits that a float has.
+std::string label_text(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
+  return text;
+}
+
 std::string real_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
@@ -75,6 +82,10 @@ int to_table_options(const DataOptions& data, TableOptions* out) {
   }
   out->header = data.header == "yes" ? HeaderLine::kYes : data.header == "no" ? HeaderLine::kNo : HeaderLine::kFound;
   out->label = data.label;
+  out->skipped_row_count = data.skipped_row_count;
+  if (!parse_decimal(data.decimal, &out->decimal)) {
+    return fail(kExitUsage, "--decimal '" + data.decimal + "': expected auto, point or comma");
+  }
   out->takes_words = !data.label.empty();
   return kExitOk;
 }
@@ -91,6 +102,9 @@ int check_pack_options(const DataOptions& data) {
   }
   if (!data.is_bytes && !std::isnan(data.error_max)) {
     return fail(kExitUsage, "--error is of bytes, and floats have none: give --bytes too, or leave it out");
+  }
+  if (data.error_max < 0) {
+    return fail(kExitUsage, "--error " + real_text(data.error_max) + ": expected a number from 0");
   }
   if (!std::isnan(data.scale) && !(data.scale > 0 && data.scale <= kFloatMax)) {
     return fail(kExitUsage, "--scale " + real_text(data.scale) + ": expected a number above 0, up to 3.4e38");
@@ -134,24 +148,58 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
 
 // ---- Pack: the tables ----------------------------------------------------------------------------------------------
 
-// Whether both can be data of one run.
-Objection find_difference(const Packed& first, const Packed& other) {
-  if (first.table.dimension != other.table.dimension) {
-    return other.in + " has " + std::to_string(other.table.dimension) + " columns, and " + first.in + " has " +
-           std::to_string(first.table.dimension) + "; all files of one pack have the same columns";
-  }
+Objection find_other_name(const Packed& first, const Packed& other) {
   for (size_t i = 0; i < first.table.names.size() && !other.table.names.empty(); ++i) {
     if (first.table.names[i] != other.table.names[i]) {
-      return other.in + ": value " + std::to_string(i + 1) + " of a sample is " + shown(other.table.names[i]) +
-             ", and in " + first.in + " it is " + shown(first.table.names[i]) +
+      return other.in + ": column " + std::to_string(file_column(other.table, i) + 1) + " is " +
+             shown(other.table.names[i]) + ", and in " + first.in + " it is " + shown(first.table.names[i]) +
              "; bring the columns into one order, or pack the files apart";
     }
   }
   return {};
 }
 
+bool has_decimals(const Packed& file) { return file.table.has_decimal_comma || file.table.has_decimal_point; }
+
+// Whether both can be data of one run. named: the first file with names; signed_file: the first with decimal signs.
+Objection find_difference(const Packed& first, const Packed& named, const Packed& signed_file, const Packed& other) {
+  if (first.table.dimension != other.table.dimension) {
+    return other.in + " has " + std::to_string(other.table.dimension) + " columns, and " + first.in + " has " +
+           std::to_string(first.table.dimension) + "; all files of one pack have the same columns";
+  }
+  const bool is_doubted = other.table.has_doubted_decimals || signed_file.table.has_doubted_decimals;
+  if (is_doubted && has_decimals(other) && other.table.has_decimal_comma != signed_file.table.has_decimal_comma) {
+    return other.in + " has a " + (other.table.has_decimal_comma ? "comma" : "point") + " as the decimal sign, and " +
+           signed_file.in + " has a " + (signed_file.table.has_decimal_comma ? "comma" : "point") +
+           ", so one of them may have thousands; write all files with one decimal sign, or without thousands";
+  }
+  return find_other_name(named, other);
+}
+
+// Two numbers such as 1.000 are doubted in one table (docs/data.md, "Thousands"), and so in two.
+Objection find_doubt(const std::vector<Packed>& files) {
+  std::vector<const Packed*> doubted;
+  for (const Packed& file : files) {
+    if (has_decimals(file) && !file.table.has_doubted_decimals) {
+      return {};  // the files have one sign, which this one tells
+    }
+    if (file.table.has_doubted_decimals) {
+      doubted.push_back(&file);
+    }
+  }
+  if (doubted.size() < 2) {
+    return {};
+  }
+  const std::string sign = doubted[0]->table.has_decimal_comma ? "comma" : "point";
+  return doubted[0]->in + " and " + doubted[1]->in + " have a number each whose " + sign + " may separate thousands " +
+         "or be the decimal sign; write thousands without a separator, or say --decimal " + sign +
+         " where it is the decimal sign";
+}
+
 int read_tables(const DataOptions& data, const TableOptions& options, std::vector<Packed>* files) {
   uint64_t value_count = 0;
+  const Packed* named = nullptr;
+  const Packed* signed_file = nullptr;
   for (Packed& file : *files) {
     int cause = 0;
     if (const std::string fault = read_table(file.in, options, &file.table, &cause); !fault.empty()) {
@@ -163,7 +211,10 @@ int read_tables(const DataOptions& data, const TableOptions& options, std::vecto
                                  " values, and the limit of one pack is " + std::to_string(kPackValueCountMax) +
                                  "; pack fewer files at a time" + kNothingWritten);
     }
-    if (const Objection fault = find_difference(files->front(), file)) {
+    named = named == nullptr && !file.table.names.empty() ? &file : named;
+    signed_file = signed_file == nullptr && has_decimals(file) ? &file : signed_file;
+    if (const Objection fault = find_difference(files->front(), named == nullptr ? file : *named,
+                                                signed_file == nullptr ? file : *signed_file, file)) {
       return fail(kExitFile, fault.sentence + kNothingWritten);
     }
     if (data.label.empty() == file.table.has_label) {
@@ -171,16 +222,20 @@ int read_tables(const DataOptions& data, const TableOptions& options, std::vecto
     }
     file.columns = summarise_columns(file.table);
   }
-  return kExitOk;
+  const Objection doubt = find_doubt(*files);
+  return doubt ? fail(kExitFile, doubt.sentence + kNothingWritten) : int{kExitOk};
 }
 
 // ---- Pack: labels --------------------------------------------------------------------------------------------------
 
 using ClassKey = std::pair<double, std::string>;  // words sort by their bytes, numbers by their value
 
+// A label that is a number keeps its exact text: two of more digits than a float has are two classes.
 ClassKey class_key(const SampleTable& table, size_t sample, bool has_words) {
-  return has_words ? ClassKey(0, table.labels[sample])
-                   : ClassKey(static_cast<double>(table.values[(sample + 1) * table.dimension - 1]), "");
+  const std::string name = table.labels.empty()  // of a shard
+                               ? label_text(table.values[(sample + 1) * table.dimension - 1])
+                               : table.labels[sample];
+  return {has_words ? 0 : std::strtod(name.c_str(), nullptr), name};
 }
 
 // Numbers for the classes of all files, in sorted order.
@@ -199,7 +254,7 @@ int map_labels(std::vector<Packed>* files, bool has_words, PackPlan* plan) {
   std::map<ClassKey, size_t> numbers;
   for (const auto& [key, count] : counts) {
     numbers.emplace(key, numbers.size());
-    plan->classes.emplace_back(has_words ? key.second : real_text(key.first), count);
+    plan->classes.emplace_back(key.second, count);
   }
   for (Packed& file : *files) {
     for (size_t i = 0; i < file.table.sample_count; ++i) {
@@ -211,6 +266,28 @@ int map_labels(std::vector<Packed>* files, bool has_words, PackPlan* plan) {
   return kExitOk;
 }
 
+// Labels that stay as they are must be held by a float.
+int check_label_digits(const std::vector<Packed>& files) {
+  for (const Packed& file : files) {
+    for (size_t i = 0; i < file.table.sample_count; ++i) {
+      const float label = file.table.values[(i + 1) * file.table.dimension - 1];
+      if (const std::string fault = label_digits_fault(file.table.labels[i], label); !fault.empty()) {
+        return fail(kExitFile, file.in + ": sample " + std::to_string(i + 1) + " (from 1): " + fault + kNothingWritten);
+      }
+    }
+  }
+  return kExitOk;
+}
+
+int check_class_count(const PackPlan& plan, uint32_t limit) {
+  const size_t count = plan.classes.size();
+  return count <= limit ? int{kExitOk}
+                        : fail(kExitFile, "the label has " + std::to_string(count) + " classes over all files, " +
+                                              shown(plan.classes.back().first) + " among them, and --classes allows " +
+                                              std::to_string(limit) + "; give --classes " + std::to_string(count) +
+                                              ", or leave it out" + kNothingWritten);
+}
+
 // Labels of bytes are whole numbers below the number of classes.
 int check_labels(const std::vector<Packed>& files, uint32_t limit) {
   for (const Packed& file : files) {
@@ -218,10 +295,9 @@ int check_labels(const std::vector<Packed>& files, uint32_t limit) {
       const float label = file.table.values[(i + 1) * file.table.dimension - 1];
       if (!(label >= 0 && label < static_cast<float>(limit) && std::floor(label) == label)) {
         return fail(kExitFile, file.in + ": sample " + std::to_string(i + 1) + " (from 1) has the label " +
-                                   real_text(static_cast<double>(label)) + ", and " + "labels of " +
-                                   std::to_string(limit) + " classes are whole numbers from 0 to " +
-                                   std::to_string(limit - 1) + "; --map-labels numbers the values that are there" +
-                                   kNothingWritten);
+                                   label_text(label) + ", and " + "labels of " + std::to_string(limit) +
+                                   " classes are whole numbers from 0 to " + std::to_string(limit - 1) +
+                                   "; --map-labels numbers the values that are there" + kNothingWritten);
       }
     }
   }
@@ -232,9 +308,13 @@ int plan_labels(const DataOptions& data, std::vector<Packed>* files, PackPlan* p
   const bool has_words =
       std::any_of(files->begin(), files->end(), [](const Packed& file) { return file.table.has_word_label; });
   if (has_words || data.map_labels) {
-    if (const int code = map_labels(files, has_words, plan); code != kExitOk) {
+    int code = map_labels(files, has_words, plan);
+    code = code == kExitOk && data.class_count != 0 ? check_class_count(*plan, data.class_count) : code;
+    if (code != kExitOk) {
       return code;
     }
+  } else if (const int code = check_label_digits(*files); code != kExitOk) {
+    return code;
   }
   if (data.is_bytes || data.class_count != 0) {
     if (const int code = check_labels(*files, data.class_count != 0 ? data.class_count : kClassCountMax);
@@ -308,6 +388,17 @@ int plan_bytes(const DataOptions& data, const std::vector<Packed>& files, PackPl
                                (plan->scale == 0 ? "up" : "down") + ", or leave --bytes out" + kNothingWritten);
   }
   plan->format = data.label.empty() ? "GSD1" : "GSD3";
+  const auto byte_of = [plan](float value) {
+    const double step = (static_cast<double>(value) - static_cast<double>(plan->offset)) / plan->scale;
+    return std::clamp(std::round(step), 0.0, kByteMax);
+  };
+  if (!data.label.empty() && least < greatest && byte_of(least) == byte_of(greatest)) {
+    return fail(kExitFile, "all values, from " + real_text(least) + " to " + real_text(greatest) +
+                               ", would become byte " + real_text(byte_of(least)) + " by scale " +
+                               real_text(plan->scale) + " and offset " + real_text(plan->offset) +
+                               "; leave --scale and --offset out, or give an offset of " + real_text(least) +
+                               " at most and a smaller scale" + kNothingWritten);
+  }
   return kExitOk;
 }
 
@@ -320,95 +411,6 @@ std::vector<uint8_t> shard_bytes(const PackPlan& plan, Packed* file) {
 
 // ---- Pack: the files -----------------------------------------------------------------------------------------------
 
-// All shards appear under their names when all are whole, or none does.
-class ShardWriter {
- public:
-  explicit ShardWriter(const DataOptions& data) : data_(data) {}
-  ~ShardWriter() {
-    for (const std::string& path : parts_) {
-      ::unlink((path + kPart).c_str());
-    }
-    for (const std::string& path : made_) {
-      ::unlink(path.c_str());
-    }
-    if (is_new_folder_) {
-      ::rmdir(data_.out_folder.c_str());
-    }
-  }
-  ShardWriter(const ShardWriter&) = delete;
-  ShardWriter& operator=(const ShardWriter&) = delete;
-
-  // 0, or errno; so do the next two.
-  int open_folder() {
-    is_new_folder_ = ::mkdir(data_.out_folder.c_str(), 0777) == 0;
-    struct stat info = {};
-    return is_new_folder_                                 ? 0
-           : errno != EEXIST                              ? errno
-           : ::stat(data_.out_folder.c_str(), &info) != 0 ? errno
-           : S_ISDIR(info.st_mode)                        ? 0
-                                                          : ENOTDIR;
-  }
-  int write(const std::string& path, std::span<const uint8_t> bytes) {
-    const int file = ::open((path + kPart).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (file < 0) {
-      return errno;
-    }
-    parts_.push_back(path);
-    const int cause = write_durably(file, reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return ::close(file) != 0 && cause == 0 ? errno : cause;
-  }
-  // Whether a shard of before is gone already, which only force allows.
-  bool has_replaced() const { return has_replaced_; }
-  // *path: the one that failed.
-  int finish(std::string* path) {
-    while (!parts_.empty()) {
-      *path = parts_.back();
-      if (const int cause = put(*path); cause != 0) {
-        return cause;
-      }
-      parts_.pop_back();
-    }
-    const int cause = sync_folder_of(path->c_str());
-    if (cause == 0) {
-      made_.clear();
-      is_new_folder_ = false;
-    }
-    return cause;
-  }
-
- private:
-  static constexpr const char* kPart = ".part";
-
-  int put(const std::string& path) {
-    const std::string part = path + kPart;
-    struct stat info = {};
-    const bool is_there = ::lstat(path.c_str(), &info) == 0;
-    if (data_.force) {
-      if (std::rename(part.c_str(), path.c_str()) != 0) {
-        return errno;
-      }
-    } else if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
-      if (errno != EINVAL && errno != ENOSYS) {
-        return errno;
-      }
-      if (is_there || std::rename(part.c_str(), path.c_str()) != 0) {  // a file system without that promise
-        return is_there ? EEXIST : errno;
-      }
-    }
-    if (!is_there) {
-      made_.push_back(path);
-    }
-    has_replaced_ = has_replaced_ || is_there;
-    return 0;
-  }
-
-  const DataOptions& data_;
-  bool is_new_folder_ = false;
-  bool has_replaced_ = false;
-  std::vector<std::string> parts_;
-  std::vector<std::string> made_;
-};
-
 int fail_write(int cause, const std::string& path, const char* state = kNothingWritten) {
   return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
               "cannot write " + path + ": " + cause_text(cause) + "; " +
@@ -416,7 +418,7 @@ int fail_write(int cause, const std::string& path, const char* state = kNothingW
 }
 
 int write_shards(const DataOptions& data, const PackPlan& plan, std::vector<Packed>* files) {
-  ShardWriter writer(data);
+  ShardWriter writer(data.out_folder, data.force);
   if (const int cause = writer.open_folder(); cause != 0) {
     return fail_write(cause, data.out_folder);
   }
@@ -441,7 +443,8 @@ int write_shards(const DataOptions& data, const PackPlan& plan, std::vector<Pack
 // ---- What is printed -----------------------------------------------------------------------------------------------
 
 std::string column_name(const SampleTable& table, size_t index) {
-  return index < table.names.size() && !table.names[index].empty() ? table.names[index] : std::to_string(index + 1);
+  return index < table.names.size() && !table.names[index].empty() ? table.names[index]
+                                                                   : std::to_string(file_column(table, index) + 1);
 }
 
 void add_columns(const char* key, const SampleTable& table, const std::vector<size_t>& columns, OutputLine* line) {
@@ -457,9 +460,10 @@ void add_columns(const char* key, const SampleTable& table, const std::vector<si
   line->add_list(key, text, names);
 }
 
+// The label is no part of it: a device may have one class.
 std::vector<size_t> constant_columns(const SampleTable& table, const std::vector<ColumnSummary>& columns) {
   std::vector<size_t> found;
-  for (size_t i = 0; i < columns.size() && table.sample_count > 1; ++i) {
+  for (size_t i = 0; i + (table.has_label ? 1 : 0) < columns.size() && table.sample_count > 1; ++i) {
     if (columns[i].is_constant()) {
       found.push_back(i);
     }
@@ -542,10 +546,7 @@ void print_classes(const CommonOptions& options, const SampleTable& table) {
     return;  // the target of a regression
   }
   for (const auto& [key, count] : counts) {
-    OutputLine()
-        .add("class", table.has_word_label ? key.second : real_text(key.first))
-        .add("samples", count)
-        .print(options);
+    OutputLine().add("class", key.second).add("samples", count).print(options);
   }
 }
 
@@ -567,7 +568,7 @@ void print_columns(const CommonOptions& options, const SampleTable& table, const
   for (size_t i = 0; i < columns.size(); ++i) {
     const bool is_label = table.has_label && i + 1 == columns.size();
     OutputLine line;
-    line.add("column", uint64_t{i + 1});
+    line.add("column", uint64_t{file_column(table, i) + 1});
     if (i < table.names.size()) {
       line.add_quoted("name", table.names[i]);
     }

@@ -20,7 +20,7 @@ std::vector<double> largest(const Eigen::MatrixXd& moment, uint32_t count) {
   const Eigen::VectorXd values = solver.eigenvalues();  // they rise
   std::vector<double> out;
   for (Eigen::Index i = values.size(); i > 0 && out.size() < count; --i) {
-    out.push_back(std::max(values[i - 1], 0.0));  // below 0 is rounding
+    out.push_back(values[i - 1] > 0 ? values[i - 1] : 0);  // below 0 is rounding, and so is -0
   }
   return out;
 }
@@ -91,6 +91,7 @@ Objection read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, s
   table->sample_count = is_float ? float_shard.count : byte_shard.count;
   table->dimension = is_float ? float_shard.dimension : byte_shard.dimension;
   table->has_label = *format == "GSD3";
+  table->label_column = table->has_label ? table->dimension - 1 : 0;
   table->values.resize(size_t{table->sample_count} * table->dimension);
   for (uint32_t i = 0; i < table->sample_count; ++i) {
     float* const out = &table->values[size_t{i} * table->dimension];

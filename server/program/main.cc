@@ -1,5 +1,6 @@
 // The program `gradstream`: the aggregation server and the tools around its database.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -355,6 +356,12 @@ void add_network(CLI::App& app, Arguments* arguments, int* code) {
 // Of an option: a variable of a shell that is not set is not meant.
 std::string find_empty(const std::string& word) { return word.empty() ? "its value is empty; name one" : ""; }
 
+// Of an option: NaN would count as an option that is not given.
+std::string find_infinite(const std::string& word) {
+  const double value = std::strtod(word.c_str(), nullptr);
+  return std::isfinite(value) ? "" : word + " is no finite number; give one";
+}
+
 // How tables are read, of both verbs.
 void add_tables(CLI::App* verb, Arguments* arguments, const char* what) {
   DataOptions& data = arguments->data;
@@ -365,6 +372,11 @@ void add_tables(CLI::App* verb, Arguments* arguments, const char* what) {
   verb->add_option("--delimiter", data.delimiter, "auto, comma, semicolon, tab or blank")->capture_default_str();
   verb->add_option("--header", data.header, "whether the first row names the columns: auto, yes or no")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  verb->add_option("--decimal", data.decimal, "the decimal sign of tables in text: auto, point or comma")
+      ->check(CLI::IsMember({"auto", "point", "comma"}))
+      ->capture_default_str();
+  verb->add_option("--skip-rows", data.skipped_row_count, "lines of a text that are left out before the table")
       ->capture_default_str();
   add_format(verb, arguments);
 }
@@ -383,9 +395,10 @@ void add_data(CLI::App& app, Arguments* arguments, int* code) {
   pack->add_option("--classes", data.class_count, "the number of classes; without it as the labels say")
       ->check(CLI::Range(2U, 256U));
   pack->add_flag("--bytes", data.is_bytes, "a byte a value: a quarter of the size, and what kpca on a board reads");
-  pack->add_option("--scale", data.scale, "of bytes with labels: a value is byte * scale + offset");
-  pack->add_option("--offset", data.offset, "of bytes with labels");
-  pack->add_option("--error", data.error_max, "how far a byte may be from its value");
+  pack->add_option("--scale", data.scale, "of bytes with labels: a value is byte * scale + offset")
+      ->check(find_infinite);
+  pack->add_option("--offset", data.offset, "of bytes with labels")->check(find_infinite);
+  pack->add_option("--error", data.error_max, "how far a byte may be from its value")->check(find_infinite);
   pack->add_flag("--force", data.force, "replace shards that are there");
   pack->callback([arguments, code] { *code = data_pack(arguments->common, arguments->data); });
   auto* const show =

@@ -89,7 +89,13 @@ def check_files(files):
     for content, words in ((b"a,b\n1,x\n", ("row 2, column 2 (`b`)", "`x` is no number")),
                            (b"a,b\n1,\n", ("row 2, column 2 (`b`)", "the value is empty")),
                            (b"a,b\n", ("header line in row 1 and no sample",)),
-                           ("a,b\n1,2\n".encode("utf-16"), ("UTF-16",)),
+                           ("a,b\n1,2\n".encode("utf-16"), ("is text in UTF-16; save it as UTF-8",)),
+                           ("a,b\n1,2\n".encode("utf-16-le"), ("row 1", "byte 0", "save it as UTF-8")),
+                           (b"a,b\n1,\0\n", ("row 2", "byte 0", "save it as UTF-8")),
+                           (b"a,b\n1,\xfc\n", ("row 2", "CSV UTF-8")),
+                           (b"PK\x03\x04" + bytes(30), (".npz", "numpy.save")),
+                           (b"\x1f\x8b" + bytes(30), ("gunzip",)),
+                           (b"PAR1" + bytes(30), ("Parquet", "write it as CSV")),
                            (b"\x93NUMPY\x01\0v\0" + bytes(118), (".npy with a header that does not parse",)),
                            (b"\x93NUMPY\x01\0v" + bytes(9), ("truncated .npy",)),
                            (SHARD[:4] + struct.pack("<I", 70000) + SHARD[8:], ("70000", "65535", "fewer")),
@@ -145,6 +151,18 @@ def check_tables(files):
     expect(run(files.arguments(data=table, label="z")), 4, "t.csv has no column `z`", "`k`, `x`, `y`")
     expect(run(files.arguments(data=table, delimiter="comma")), 4, "t.csv, row 2")
     expect(run(files.arguments(data=table, delimiter="|")), 2, "--delimiter '|'", "semicolon")
+    expect(run(files.arguments(data=table, label="x") + ["--once"]), 7, "the same value in column 3 (`y`)")
+    one_class = files.write("o.csv", b"k,x\n1,2\n1,3\n")
+    said = run(files.arguments(data=one_class, label="k", problem="logistic") + ["--once"])
+    expect(said, 7, "samples=2 dimension=2")
+    assert "the same value" not in str(said), said
+    expect(run(files.arguments(data=files.write("i.csv", b"x,k\n1,16777217\n"), label="k")), 4, "row 2, column 2 (`k`)",
+           "16777217", "--map-labels")
+    thousands = files.write("n.csv", b"2\ta\tb\nx\ty\tz\n1,000\t2\t3\n12,345\t3\t4\n")
+    expect(run(files.arguments(data=thousands) + ["--skip-rows", "1"]), 4, "row 3, column 1 (`x`)", "--decimal comma")
+    expect(run(files.arguments(data=thousands) + ["--skip-rows", "1", "--decimal", "comma", "--once"]), 7,
+           "samples=2 dimension=3")
+    expect(run(files.arguments() + ["--skip-rows", "1"]), 4, "data.gsd is no table", "--skip-rows")
     words = files.write("w.csv", b"x,k\n1,a\n")
     expect(run(files.arguments(data=words, label="k")), 4, "row 2, column 2 (`k`)", "`a` is a word", "data pack")
     expect(run(files.arguments(data=table, label="")), 2, "--label", "empty")

@@ -210,6 +210,133 @@ TEST(Table, SaysPlaceValueLimitAndRemedy) {
   }
 }
 
+TEST(Table, RefusesThousandsThatReadAsThousandths) {
+  const char* const english = "a\tb\n999\t5\n1,000\t6\n12,345\t7\n";
+  const char* const german = "a;b\n999;5\n1.000;6\n12.345;7\n";
+  EXPECT_THAT(fault_of(english), AllOf(HasSubstr(", row 3, column 1 (`a`)"), HasSubstr("comma in `1,000`"),
+                                       HasSubstr("without a separator"), HasSubstr("--decimal comma")));
+  EXPECT_THAT(fault_of(german), AllOf(HasSubstr(", row 3, column 1"), HasSubstr("--decimal point")));
+  EXPECT_THAT(fault_of("1\t-1,000\n2\t+2,500\n"), HasSubstr("row 1, column 2: the comma in `-1,000`"));
+  EXPECT_THAT(fault_of("999\n1.000\n12.345\n"), HasSubstr("`1.000`"));
+  EXPECT_THAT(fault_of("1.000;2.500\n999;3\n"), HasSubstr("row 1, column 1: the point in `1.000`"));
+  EXPECT_TRUE(good("1.000;2\n").has_doubted_decimals);
+  EXPECT_FALSE(good("1.000,2\n").has_doubted_decimals);
+  TableOptions options;
+  options.decimal = DecimalSign::kComma;
+  EXPECT_EQ(good(english, options).values, (Values{999, 5, 1, 6, 12.345F, 7}));
+  options.decimal = DecimalSign::kPoint;
+  EXPECT_EQ(good(german, options).values, (Values{999, 5, 1, 6, 12.345F, 7}));
+  EXPECT_THAT(fault_of(english, options), AllOf(HasSubstr("`1,000` has another decimal sign"), HasSubstr("--decimal")));
+  for (const char* const plain :
+       {"1.234;2\n3;4\n",               // one alone
+        "1.234;0.5\n2.345;4\n",         // a point that separates no thousands
+        "0.123;1\n1.234;2\n2.345;3\n",  // nor does this one
+        "1.234;1\n2.345;2\n1234.567;3\n", "1.234;1\n2.345;2\n1.2345;3\n", "1.234e1;1\n2.345;2\n3.456;3\n",
+        "1.234,2.345\n3.456,4.567\n", "1.234 2.345\n3.456 4.567\n", "1,234;0,5\n2,345;1\n"}) {
+    EXPECT_EQ(fault_of(plain), "") << plain;
+  }
+}
+
+TEST(Table, TakesTheDecimalSignThatIsNamed) {
+  TableOptions options;
+  options.decimal = DecimalSign::kComma;
+  EXPECT_EQ(good("1,5 2,5\n3 4\n", options).values, (Values{1.5F, 2.5F, 3, 4}));
+  EXPECT_EQ(good("1,5\n2\n", options).values, (Values{1.5F, 2}));
+  EXPECT_THAT(fault_of("1,5;2.5\n", options), AllOf(HasSubstr("column 2"), HasSubstr("`2.5` has another decimal")));
+  options.delimiter = ',';
+  EXPECT_THAT(fault_of("1,5\n", options), HasSubstr("cannot be the delimiter and the decimal sign"));
+  DecimalSign sign = DecimalSign::kFound;
+  EXPECT_TRUE(parse_decimal("comma", &sign) && sign == DecimalSign::kComma);
+  EXPECT_TRUE(parse_decimal("point", &sign) && sign == DecimalSign::kPoint);
+  EXPECT_TRUE(parse_decimal("auto", &sign) && sign == DecimalSign::kFound);
+  EXPECT_FALSE(parse_decimal(",", &sign));
+}
+
+TEST(Table, SkipsTheLinesBeforeATable) {
+  TableOptions options = by_label("5");
+  options.skipped_row_count = 1;
+  const char* const text = "150,4,setosa,versicolor,virginica\n5.1,3.5,1.4,0.2,0\n4.9,3.0,1.4,0.2,x\n";
+  EXPECT_EQ(good(text, options).sample_count, 2U);
+  options.takes_words = false;
+  EXPECT_THAT(fault_of(text, options), HasSubstr(", row 3, column 5")) << "rows keep their numbers";
+  options = {};
+  options.skipped_row_count = 2;
+  EXPECT_EQ(good("sep=;\nanything at all\nx;y\n1;2\n", options).names, (Names{"x", "y"}));
+  options.skipped_row_count = 9;
+  EXPECT_THAT(fault_of("1,2\n", options), HasSubstr("holds no row"));
+  EXPECT_THAT(fault_of(npy_table_file("|u1", "(1, 1)", "1"), options), HasSubstr("--skip-rows is of text"));
+}
+
+TEST(Table, RefusesTextThatIsNoUtf8) {
+  EXPECT_THAT(fault_of("Gr\xFC\xDF"
+                       "e,y\n1,2\n"),
+              AllOf(HasSubstr(", row 1: "), HasSubstr("byte FC"), HasSubstr("CSV UTF-8")));
+  for (const std::string bytes : {"\xFC", "\xC3", "\xC3(", "\xC0\xAF", "\x80", "\xE2\x88", "\xF5\x80\x80\x80"}) {
+    EXPECT_THAT(fault_of("x,k\r\n1," + bytes + "\r\n", by_label("k")), HasSubstr(", row 2: ")) << bytes;
+    EXPECT_THAT(fault_of("x,k\r1," + bytes, by_label("k")), HasSubstr(", row 2: ")) << bytes;
+  }
+  EXPECT_EQ(good("x,k\n1,Gr\xC3\xBC\xC3\x9F"
+                 "e\n",
+                 by_label("k"))
+                .sample_count,
+            1U);
+  EXPECT_EQ(good("x,k\n1,\xF0\x9F\x8C\xB1\n", by_label("k")).sample_count, 1U);
+}
+
+TEST(Table, ARowOfTabsHoldsEmptyValues) {
+  EXPECT_THAT(fault_of("a\tb\tc\n\t\t\n1\t2\t3\n"), AllOf(HasSubstr(", row 2, column 1"), HasSubstr("is empty")));
+  EXPECT_THAT(fault_of("1\t2\n \t \n3\t4\n"), AllOf(HasSubstr(", row 2, column 1"), HasSubstr("is empty")));
+  EXPECT_EQ(good("1\t2\n  \n\n3\t4\n").sample_count, 2U);
+  EXPECT_EQ(good("1,2\n\t\n3,4\n").sample_count, 2U) << "it is blank where tabs separate nothing";
+}
+
+TEST(Table, LabelsKeepTheirExactValue) {
+  EXPECT_EQ(good("x,k\n1,1\n2,1.0\n3,01\n4,a\n", by_label("k")).labels, (Names{"1", "1", "1", "a"}));
+  EXPECT_EQ(good("x,k\n1,9007199254740993\n", by_label("k")).labels, Names{"9007199254740993"});
+  EXPECT_EQ(good(npy_table_file("<i8", "(2, 1)", raw<int64_t>({9007199254740993, INT64_MIN})), by_label("1")).labels,
+            (Names{"9007199254740993", "-9223372036854775808"}));
+  EXPECT_EQ(good(npy_table_file("<f4", "(2, 1)", raw<float>({0.1F, 3})), by_label("1")).labels, (Names{"0.1", "3"}));
+  EXPECT_EQ(good(npy_table_file("<f8", "(1, 1)", raw<double>({0.1})), by_label("1")).labels, Names{"0.1"});
+  EXPECT_EQ(good(npy_table_file("<f4", "(1, 2)", raw<float>({123456792, 1e20F})), by_label("1", false)).values,
+            (Values{1e20F, 123456792}))
+      << "a float holds its own value";
+  EXPECT_EQ(good(npy_table_file("<f4", "(1, 1)", raw<float>({1e20F})), by_label("1", false)).values, Values{1e20F});
+  EXPECT_EQ(good(npy_table_file("<f4", "(1, 1)", raw<float>({3e38F})), by_label("1", false)).values, Values{3e38F});
+  EXPECT_THAT(fault_of("x,k\n1,16777217\n", by_label("k", false)),
+              AllOf(HasSubstr(", row 2, column 2 (`k`)"), HasSubstr("16777217"), HasSubstr("16777216")));
+  EXPECT_THAT(fault_of(npy_table_file("<i4", "(1, 2)", raw<int32_t>({16777217, 0})), by_label("1", false)),
+              AllOf(HasSubstr("row 1, column 1"), HasSubstr("16777217")));
+}
+
+TEST(Table, ColumnsKeepTheirNumbersInTheFile) {
+  const SampleTable table = good("x,k,y\n1,2,3\n", by_label("k"));
+  EXPECT_EQ(column_text(table, 0), "1 (`x`)");
+  EXPECT_EQ(column_text(table, 1), "3 (`y`)");
+  EXPECT_EQ(column_text(table, 2), "2 (`k`)");
+  EXPECT_EQ(column_text(good("x,y\n1,3\n"), 1), "2 (`y`)");
+}
+
+TEST(Table, NamesFilesOfOtherKindsByTheirFirstBytes) {
+  const auto said = [](const std::string& text) {
+    return foreign_fault({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  };
+  EXPECT_THAT(said("PK\x03\x04"), HasSubstr("numpy.save"));
+  EXPECT_THAT(said("\x1F\x8B"), HasSubstr("gunzip"));
+  EXPECT_THAT(said("PAR1"), HasSubstr("Parquet"));
+  EXPECT_THAT(said("BZh91AY&SY\x01"), HasSubstr("bunzip2"));
+  EXPECT_THAT(said(std::string("SQLite format 3\0\x10", 17)), HasSubstr("SQLite"));
+  EXPECT_THAT(said(std::string("\xFF\xFE"
+                               "1\0",
+                               4)),
+              AllOf(HasSubstr("UTF-16"), HasSubstr("save it as UTF-8")));
+  EXPECT_THAT(said(std::string("1\0,\0002\0", 6)), HasSubstr("UTF-16"));
+  EXPECT_THAT(said(std::string("1,2\n3,\0\n", 8)), HasSubstr(", row 2: it holds a byte 0"));
+  for (const std::string& shard : {std::string(), std::string("GSD2\1\0\0\0", 8), std::string(16, '\xFF'),
+                                   std::string(16, '\0'), std::string("\1\2\3")}) {
+    EXPECT_EQ(said(shard), "");
+  }
+}
+
 TEST(Table, HoldsTheLimitsOfASample) {
   std::string text;
   for (uint32_t i = 0; i < 65535; ++i) {

@@ -54,6 +54,41 @@ TEST(TableText, TellsNumbersFromWords) {
   EXPECT_EQ(read_field("-1e400", false).kind, FieldKind::kTooLarge);
 }
 
+TEST(TableText, NumbersHaveOneForm) {
+  const struct {
+    const char* text;
+    const char* form;
+  } cases[] = {{"1", "1"},
+               {"+01.0", "1"},
+               {"10e-1", "1"},
+               {"-0", "0"},
+               {"0e5", "0"},
+               {".10", "0.1"},
+               {"0,1", "0.1"},
+               {"-1.50E+1", "-15"},
+               {"9007199254740993", "9007199254740993"},
+               {"1e3", "1000"},
+               {"12.5e-3", "0.0125"},
+               {"18446744073709551615", "18446744073709551615"},
+               {"1e300", "1e300"},
+               {"1.5e-40", "15e-41"},
+               {"1e-99999999999999999999", "1e-1000000000"},
+               {"5.", "5"},
+               {"100000001", "100000001"}};
+  for (const auto& [text, form] : cases) {
+    EXPECT_EQ(number_text(text), form) << text;
+  }
+}
+
+TEST(TableText, FloatsHoldLabelsOf24Bits) {
+  for (const char* const text : {"16777216", "-16777216", "16777218", "0.5", "1e30"}) {
+    EXPECT_EQ(label_digits_fault(text, std::strtof(text, nullptr)), "") << text;
+  }
+  for (const char* const text : {"16777217", "-100000001", "9007199254740993"}) {
+    EXPECT_THAT(label_digits_fault(text, std::strtof(text, nullptr)), HasSubstr("16777216 fall together")) << text;
+  }
+}
+
 // Whatever an editor, a disk or a transfer makes of a table, it reads as finite numbers or is refused in words.
 TEST(TableText, SpoiltTablesReadFiniteOrAreRefused) {
   const std::string good[] = {"x,y,kind\n1,-2.5,a\n3e3,4,b\n5,6,a\n", "x;y\r\n1,5;2\r\n3;4,25\r\n",

@@ -53,6 +53,12 @@ TEST(DataSummary, FewSamplesOfManyValuesHaveTheSameSpectrum) {
   EXPECT_NEAR(spectrum.centred[1], 0, 1e-12);
 }
 
+TEST(DataSummary, AnEigenvalueOfNothingIsZeroWithoutASign) {
+  const Spectrum spectrum = find_spectrum(table_of(2, {0, 0, -0.0F, 0}), 2, 8);
+  for (const double value : spectrum.centred) EXPECT_FALSE(std::signbit(value));
+  for (const double value : spectrum.raw) EXPECT_FALSE(std::signbit(value));
+}
+
 TEST(DataSummary, ReadsShardsOfEveryForm) {
   const SampleTable table = table_of(3, {0, 2, 1, 4, 6, 0});
   const std::vector<float> mean = {0, 0, 0};

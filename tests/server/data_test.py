@@ -122,15 +122,84 @@ class DataTest(unittest.TestCase):
         self.refused(first, "--map-labels", words=("--label",), code=USAGE)
         self.refused(first, "--scale", "1", words=("--bytes and --label",), code=USAGE)
 
+    def test_labels_keep_their_digits(self):
+        large = self.write("a.csv", "x,k\n1,100000001\n2,100000003\n3,100000002\n4,9007199254740993\n")
+        self.refused(large, "--label", "k", words=("sample 1 (from 1)", "100000001", "16777216", "--map-labels"))
+        self.pack(OK, large, "--label", "k", "--map-labels", words=(
+            "class=100000001 label=0", "class=100000002 label=1", "class=100000003 label=2",
+            "class=9007199254740993 label=3"))
+        done = run(PROGRAM, "data", "show", large, "--label", "k")
+        self.assertIn("class=100000002 samples=1\n", done.stdout)
+        forms = self.write("b.csv", "x,k\n1,1\n2,1.0\n3,01\n")
+        words = self.write("c.csv", "x,k\n1,a\n")
+        self.pack(OK, forms, words, "--label", "k", words=("class=1 label=0 samples=3\nclass=a label=1 samples=1\n",))
+        three = self.write("d.csv", "x,k\n1,a\n2,b\n3,c\n")
+        self.refused(three, "--label", "k", "--classes", "2", words=("3 classes", "`c`", "--classes 3"))
+
+    def test_columns_are_those_of_the_file(self):
+        table = self.write("a.csv", "5,0,7,1\n5,0,7,2\n")
+        said = self.pack(OK, table, "--label", "2")
+        self.assertIn(" constant=1,3 ", said)
+        done = run(PROGRAM, "data", "show", table, "--label", "2")
+        self.assertIn(" constant=1,3 ", done.stdout)
+        self.assertEqual(re.findall(r"^column=(\d)", done.stdout, re.MULTILINE), ["1", "3", "4", "2"])
+        self.refused(self.write("c.csv", "x,k,y\n1,a,2\n"), self.write("d.csv", "x,k,z\n1,a,2\n"), "--label", "k",
+                     words=("d.csv: column 3 is `z`", "`y`"))
+        words = self.write("b.csv", "x,k\n1,a\n2,b\n")
+        self.assertNotIn("constant=k", run(PROGRAM, "data", "show", words, "--label", "k").stdout)
+        self.assertNotIn("constant=k", self.pack(OK, words, "--label", "k"))
+
+    def test_numbers_of_options(self):
+        table = self.write("a.csv", "1,0\n5,1\n")
+        for name, value in (("--error", "nan"), ("--error", "-1"), ("--scale", "nan"), ("--offset", "nan"),
+                            ("--offset", "inf"), ("--scale", "0")):
+            self.refused(table, "--bytes", "--label", "2", f"{name}={value}", words=(name,), code=USAGE)
+        for value in ("100", "-1000"):
+            self.refused(table, "--bytes", "--label", "2", "--scale", "1", f"--offset={value}",
+                         words=("all values, from 1 to 5, would become byte", "--offset", value))
+
+    def test_decimal_signs(self):
+        german = self.write("a.csv", "a;b\n999;5\n1.000;6\n12.345;7\n")
+        self.refused(german, words=("a.csv, row 3, column 1 (`a`)", "`1.000`", "thousands", "--decimal point"))
+        self.pack(OK, german, "--decimal", "point")
+        self.pack(OK, self.write("f.csv", "3 x 4\na;b\n1,000;2\n12,345;3\n"), "--decimal=comma", "--skip-rows=1")
+        self.refused(self.write("b.csv", "1,5;2\n"), self.write("c.csv", "1;2\n"), self.write("d.csv", "1.000;2\n"),
+                     words=("d.csv has a point as the decimal sign", "b.csv has a comma", "one decimal sign"))
+        one = [self.write(f"{name}.csv", f"999;{value}\n") for name, value in (("h", "1.000"), ("i", "12.345"))]
+        self.refused(*one, words=("h.csv and ", "i.csv have a number each whose point", "--decimal point"))
+        self.pack(OK, *one, self.write("j.csv", "1;0.5\n"))
+        english = self.write("g.csv", "1.5,2\n")  # a point between commas is no thousand
+        self.pack(OK, self.home / "b.csv", english)
+        done = run(PROGRAM, "data", "show", self.write("e.csv", "150,4,setosa\n1,2,0\n3,4,1\n"), "--skip-rows", "1")
+        self.assertIn("samples=2 dimension=3", done.stdout)
+
+    def test_foreign_parts_stay(self):
+        """What another has beside the shards is neither written, opened nor removed."""
+        self.out.mkdir()
+        mine = self.out / "a.gsd.part"
+        mine.write_bytes(b"mine")
+        os.mkfifo(self.out / "b.gsd.part")
+        (self.out / "c.gsd.part").symlink_to(mine)
+        files = [self.write(f"{name}.csv", "1,2\n") for name in "abc"]
+        coarse = self.write("d.csv", "1,1000000\n1,777\n")
+        self.refused(*files, coarse, "--bytes", "--error", "1e-9", words=("--error allows",))
+        self.pack(OK, *files)
+        self.assertEqual(mine.read_bytes(), b"mine")
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()),
+                         ["a.gsd", "a.gsd.part", "b.gsd", "b.gsd.part", "c.gsd", "c.gsd.part"])
+
     def test_all_or_none(self):
         good = self.write("a.csv", "x,y\n1,2\n")
         for name, text, words in (("b.csv", "x,y\n1,NA\n", ("b.csv, row 2, column 2 (`y`)", "missing", "nothing was")),
                                   ("b.csv", "1,2,3\n", ("b.csv has 3 columns", "a.csv has 2")),
-                                  ("b.csv", "y,x\n1,2\n", ("b.csv: value 1", "`y`", "`x`", "one order")),
+                                  ("b.csv", "y,x\n1,2\n", ("b.csv: column 1", "`y`", "`x`", "one order")),
                                   ("b.csv", "", ("b.csv is empty",)),
                                   ("b.gsd", struct.pack("<4sIII", b"GSD2", 1, 1, 0), ("is a shard already",)),
                                   ("c/a.csv", "x,y\n1,2\n", ("would both become",))):
             self.refused(good, self.write(name, text), words=words, code=USAGE if "/" in name else FILE)
+        nameless = self.write("0.csv", "1,2\n")
+        self.refused(nameless, good, self.write("b.csv", "y,x\n1,2\n"), words=("b.csv: column 1", "a.csv", "one order"))
+        self.refused(self.write("l.csv", b"Gr\xfc\xdfe,y\n1,2\n"), words=("l.csv, row 1: ", "CSV UTF-8"))
         self.refused(good, self.home / "none.csv", words=("none.csv cannot be read: No such file",))
         self.refused(good, "--delimiter", "|", words=("--delimiter '|'", "semicolon"), code=USAGE)
         self.refused(good, "--label", "", words=("--label", "empty"), code=USAGE)

@@ -14,14 +14,15 @@ _gradstream_client() {
     --key-exchange) words='psk_dhe_ke psk_ke' ;;
     --log-time) words='auto on off' ;;
     --delimiter) words='auto comma semicolon tab blank' ;;
+    --decimal) words='auto point comma' ;;
     --problem)
       words='kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet
         network'
       ;;
-    --server | --server-name | --name | --label | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
+    --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --label
-        --delimiter --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --once
+        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --once
         --until-finished --version --help'
       ;;
   esac
