@@ -31,7 +31,7 @@ SOURCES = [
     "runtime/manifold/sphere.cc", "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc",
     "runtime/problem/problem.cc", "runtime/training/encoding.cc", "runtime/training/estimator.cc",
     "runtime/training/estimator_projection.cc", "runtime/training/solver.cc",
-    "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
+    "runtime/training/solver_path.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
     "server/rules/fold.cc", ENTRY,
 ]
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]

@@ -163,13 +163,13 @@ Status Points::loss_at(ProjectionStage stage, uint32_t j, Batch batch, Real* los
 // ---- The solver ----
 
 struct State {
-  Real* scalars;  // local_step_count * m
-  Real* z;        // null: z is X, there is one step
-  Real* zhat;     // of the parts that are not free, place by place
+  Real* scalars = nullptr;  // local_step_count * m
+  Real* z = nullptr;        // null: z is X, there is one step
+  Real* zhat = nullptr;     // of the parts that are not free, place by place
   StepLosses losses;
-  size_t moved;     // numbers of z that the step in progress has moved
-  uint32_t summed;  // directions in the sum of the piece that comes next
-  bool is_torn;     // z and zhat are between two steps
+  size_t moved = 0;      // numbers of z that the step in progress has moved
+  uint32_t summed = 0;   // directions in the sum of the piece that comes next
+  bool is_torn = false;  // z and zhat are between two steps
 };
 
 uint32_t direction_count(const SolverRun& run) { return run.task.estimator.directions.direction_count; }

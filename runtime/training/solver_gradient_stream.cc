@@ -13,8 +13,8 @@ namespace gradstream {
 namespace {
 
 struct State : PathState {
-  Real* eta;  // the step from x that is still to be taken, when has_eta
-  bool has_eta;
+  Real* eta = nullptr;  // the step from x that is still to be taken, when has_eta
+  bool has_eta = false;
 };
 
 size_t persistent_size(const SolverRun& run) { return path_persistent_size<State>(run, 3); }

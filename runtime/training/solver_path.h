@@ -40,8 +40,8 @@ void fill_stream(const SolverRun& run, StreamKind kind, const Real* values, size
 // ---- A path from X, and a tangent at X ----
 
 struct PathState {
-  Real* x;     // the point that the path has come to; X at first
-  Real* zeta;  // the upload; 0 at first
+  Real* x = nullptr;     // the point that the path has come to; X at first
+  Real* zeta = nullptr;  // the upload; 0 at first
   StepLosses losses;
 };
 

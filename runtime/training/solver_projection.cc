@@ -10,10 +10,10 @@ namespace gradstream {
 namespace {
 
 struct State {
-  Real* zhat;
-  Real* z;
-  Real* scalars;  // local_step_count * m; null without scalars
-  Real* mean;     // running mean of G; null with scalars
+  Real* zhat = nullptr;
+  Real* z = nullptr;
+  Real* scalars = nullptr;  // local_step_count * m; null without scalars
+  Real* mean = nullptr;     // running mean of G; null with scalars
   StepLosses losses;
 };
 

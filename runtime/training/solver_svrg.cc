@@ -21,10 +21,10 @@ namespace {
 enum Stage : uint8_t { kAtModel, kAtPrevious };
 
 struct State : PathState {
-  Real* shift;       // g - grad f(X)
-  uint32_t last;     // steps after which x is the iterate that is sent
-  Real coefficient;  // b - b_i
-  bool has_zeta;
+  Real* shift = nullptr;  // g - grad f(X)
+  uint32_t last = 0;      // steps after which x is the iterate that is sent
+  Real coefficient = 0;   // b - b_i
+  bool has_zeta = false;
 };
 
 size_t persistent_size(const SolverRun& run) { return path_persistent_size<State>(run, 3); }

@@ -13,7 +13,7 @@ namespace gradstream {
 namespace {
 
 struct State : PathState {
-  bool has_zeta;  // of x
+  bool has_zeta = false;  // of x
 };
 
 size_t persistent_size(const SolverRun& run) { return path_persistent_size<State>(run, 2); }

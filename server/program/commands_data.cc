@@ -130,8 +130,9 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
     const std::string path = shard_path(data.out_folder, file);
     const auto [at, is_new] = taken.emplace(path, file);
     if (!is_new) {
-      return fail(kExitUsage, at->second + " and " + file + " would both become " + path +
-                                  "; pack them into different folders, or rename one");
+      std::string both = at->second;
+      both.append(" and ").append(file).append(" would both become ").append(path);
+      return fail(kExitUsage, both + "; pack them into different folders, or rename one");
     }
     struct stat info = {};
     if (!data.force && ::lstat(path.c_str(), &info) == 0) {

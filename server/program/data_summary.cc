@@ -8,6 +8,7 @@
 #include "firmware/float_shard.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
+#include "runtime/base/status.h"
 
 namespace gradstream {
 namespace {
@@ -17,7 +18,7 @@ constexpr Eigen::Index kBlockSize = 256;
 
 std::vector<double> largest(const Eigen::MatrixXd& moment, uint32_t count) {
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(moment, Eigen::EigenvaluesOnly);
-  const Eigen::VectorXd values = solver.eigenvalues();  // they rise
+  const Eigen::VectorXd& values = solver.eigenvalues();  // they rise
   std::vector<double> out;
   for (Eigen::Index i = values.size(); i > 0 && out.size() < count; --i) {
     out.push_back(values[i - 1] > 0 ? values[i - 1] : 0);  // below 0 is rounding, and so is -0
@@ -28,6 +29,7 @@ std::vector<double> largest(const Eigen::MatrixXd& moment, uint32_t count) {
 }  // namespace
 
 std::vector<ColumnSummary> summarise_columns(const SampleTable& table) {
+  GS_ASSERT(table.dimension > 0);  // of every table that was read
   std::vector<ColumnSummary> columns(table.dimension);
   for (uint32_t column = 0; column < table.dimension; ++column) {
     columns[column].least = columns[column].greatest = table.values[column];

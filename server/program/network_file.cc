@@ -175,6 +175,7 @@ std::string network_parts_text(const Network& network) { return joined_text(part
 Objection network_parts_fault(const RunParameters& run, const Network& network) {
   const std::vector<Part> parts = parts_of(run);
   std::vector<std::string> texts;
+  texts.reserve(parts.size());
   for (const Part& part : parts) {
     texts.push_back(text_of(part));
   }

@@ -26,7 +26,9 @@ KeyGroup<Keys, Core>::KeyGroup(const KeyGroup& other)
     : keys_(std::make_unique<Keys>(*other.keys_)), core_(keys_.get()) {}
 template <typename Keys, typename Core>
 KeyGroup<Keys, Core>& KeyGroup<Keys, Core>::operator=(const KeyGroup& other) {
-  *keys_ = *other.keys_;
+  if (this != &other) {
+    *keys_ = *other.keys_;
+  }
   return *this;
 }
 template <typename Keys, typename Core>

@@ -19,8 +19,8 @@ class [[nodiscard]] Expected {
  public:
   // A value, or what converts to one.
   template <typename U>
-  requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, Expected>) Expected(U&& value)
-      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  requires(std::convertible_to<U, T> && !std::same_as<U, Expected>) Expected(U value)
+      : state_(std::in_place_index<0>, std::move(value)) {}
   // Never kOk, which names no value.
   Expected(StoreStatus status) : state_(std::in_place_index<1>, status) { GS_ASSERT(status != StoreStatus::kOk); }
 
