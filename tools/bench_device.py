@@ -46,8 +46,7 @@ RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tang
 ENTRY = "bench/device_main.cc"
 MORE_SOURCES = ["runtime/problem/perceptron.cc", "runtime/training/estimator_gradient.cc",
                 "runtime/training/estimator_projection_tangent.cc", "runtime/training/estimator_retraction.cc",
-                "runtime/training/lean.cc", "runtime/training/proximal.cc",
-                "runtime/training/solver_gradient_stream.cc", ENTRY]
+                "runtime/training/lean.cc", "runtime/training/solver_gradient_stream.cc", ENTRY]
 
 
 IMAGES = {"cortex-m3": "mps2-an385", "cortex-m4f": "mps2-an386", "cortex-m7": "mps2-an500"}
