@@ -143,8 +143,8 @@ void check_means_of_seeds(const Curves& curves, uint32_t seed, Judgement* judgem
                         1.028, 1.12);
 }
 
-// Ten devices diverge and thirty train. Their loss goes up and down: by the reference's script seeds 1 to 5 have 1.21,
-// 0.92, 2.18, 1.33, 1.08 at round 50, and come to 1.16, 0.92, 1.16, 1.24, 1.08 on the way.
+// Ten devices diverge and thirty train. Their loss goes up and down. By the reference's script it is 1.21, 0.92, 2.18,
+// 1.33 and 1.08 at round 50 (seeds 1 to 5). On the way it comes to 1.16, 0.92, 1.16, 1.24 and 1.08.
 void check_long_step(const Curves& curves, uint32_t seed, Judgement* judgement) {
   const uint32_t end = last_round(curves, "sqrt_n10");
   double loss = loss_at(curves, "sqrt_n30", 0);
