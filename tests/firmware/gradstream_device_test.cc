@@ -387,7 +387,11 @@ void train_with_a_cxx_plant() {
 TEST(GradstreamDevice, WaitsForALossThatIsMeasuredInCxx) { IN_A_PROCESS(train_with_a_cxx_plant()); }
 
 // GS_PENDING is 0, which is the answer of a callback that has a result.
-int mistaken_loss(const void*, const float*, const uint16_t*, uint32_t, float*) { return static_cast<int>(GS_PENDING); }
+int mistaken_loss(const void* context, const float* x, const uint16_t*, uint32_t, float* out) {
+  const bool is_mended = *static_cast<const bool*>(context);
+  *out = is_mended ? x[0] : *out;
+  return static_cast<int>(GS_PENDING);
+}
 
 void answer_nothing() {
   FakeWorld world(run_of({3, 1}));
@@ -395,7 +399,8 @@ void answer_nothing() {
     if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "mistaken");
   };
   Memory memory;
-  const gs_problem problem = {"mistaken", nullptr, 3, 1, 5, mistaken_loss, nullptr, 0, nullptr};
+  bool is_mended = false;
+  const gs_problem problem = {"mistaken", &is_mended, 3, 1, 5, mistaken_loss, nullptr, 0, nullptr};
   gs_config config = base_config(memory);
   config.problem = gs_own_problem(&problem);
   ASSERT_EQ(gs_init(&config), GS_OK);
@@ -404,6 +409,8 @@ void answer_nothing() {
   }
   ASSERT_FALSE(world.server.refusals.empty());
   EXPECT_EQ(world.server.refusals[0].reason, gs_REASON_NOT_FINITE);
+  is_mended = true;
+  EXPECT_TRUE(run_to_end(world)) << "the device has asked again";
 }
 
 TEST(GradstreamDevice, TakesNoResultThatWasNotWritten) { IN_A_PROCESS(answer_nothing()); }
