@@ -24,7 +24,7 @@
 namespace gradstream {
 
 // Values equal the wire's Encoding enum; never renumber.
-enum class Encoding : uint8_t { kNone = 0, kF32 = 1, kBf16 = 2, kInt8 = 3, kF64 = 4, kFixed = 5 };
+enum class Encoding : uint8_t { kNone = 0, kF32 = 1, kBf16 = 2, kInt8 = 3, kF64 = 4, kFixed = 5, kWords = 6 };
 
 // Whole models and the journal's values, which are never rounded.
 inline constexpr Encoding kRealEncoding = sizeof(Real) == 8 ? Encoding::kF64 : Encoding::kF32;

@@ -54,6 +54,8 @@ enum class ModelPart : uint8_t {
   kMean = 2,           // replicated with the model (has_mean)
   kMeanGradient = 3,   // tangent at the model: the mean gradient of all devices (002)
   kPreviousModel = 4,  // the model of the round before
+  kUnits = 5,          // no tensor of the shape: how the run takes units out of the samples
+  kDirection = 6,      // what the stage START has folded
 };
 constexpr uint32_t part_bit(ModelPart part) { return 1U << static_cast<uint32_t>(part); }
 // The parts beside model and mean: how many there are, and their bits.

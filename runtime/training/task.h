@@ -57,6 +57,17 @@ enum class SolverId : uint8_t {
   kCurve = 5,           // A13 AsyncCurve, Euclidean: a TangentBlock of th - X, then phi - X; a step is two epochs
 };
 
+// What a task asks for. The stages before kTrain come in the order of their numbers, as far as the run wants them.
+// Values equal the wire's enum; never renumber.
+enum class Stage : uint8_t {
+  kTrain = 0,
+  kExponents = 1,
+  kSums = 2,
+  kSquares = 3,
+  kStart = 4,
+  kTrials = 5,
+};
+
 // One task, decoded. Fields as the wire's Task.
 struct Task {
   uint32_t sequence = 0;
@@ -85,6 +96,8 @@ struct Task {
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
   Encoding encoding = Encoding::kNone;                         // of the upload
   uint32_t deadline_ms = 0;                                    // from receipt; 0: none
+  Stage stage = Stage::kTrain;
+  bool evaluates = false;  // the upload says how the samples that are held out fare at `version`
   char problem[kProblemNameSizeMax + 1] = {};
 };
 
@@ -120,6 +133,8 @@ constexpr void visit_task_fields(Wire& wire, Terms& task, Visit&& visit) {
   visit(wire.local_retraction, task.local_retraction);
   visit(wire.deadline_ms, task.deadline_ms);
   visit(wire.problem, task.problem);
+  visit(wire.stage, task.stage);
+  visit(wire.evaluates, task.evaluates);
 }
 
 // The same for what a Welcome says of the directions of its run.

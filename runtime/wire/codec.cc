@@ -34,10 +34,11 @@ static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kUnaligned));
 static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kCurve));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
-static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kPreviousModel));
+static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kDirection));
+static_assert(_gs_Stage_MAX == static_cast<int>(Stage::kTrials));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
-static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kFixed));
+static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kWords));
 static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
 static_assert(_gs_ProximalForm_MAX == static_cast<int>(ProximalForm::kDistance));
 
@@ -77,7 +78,7 @@ constexpr const char* kReasonNames[] = {"none",
                                         nullptr,
                                         nullptr,
                                         nullptr,
-                                        nullptr,
+                                        "units_refused",
                                         "wrong_network"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
@@ -117,6 +118,7 @@ constexpr int greatest(gs_Encoding) { return _gs_Encoding_MAX; }
 constexpr int greatest(gs_BatchMode) { return _gs_BatchMode_MAX; }
 constexpr int greatest(gs_BarzilaiBorwein) { return _gs_BarzilaiBorwein_MAX; }
 constexpr int greatest(gs_ProximalForm) { return _gs_ProximalForm_MAX; }
+constexpr int greatest(gs_Stage) { return _gs_Stage_MAX; }
 
 // What a list of fields tells of each one's type: an enum has a known value, a float is finite. Others have any value.
 struct FieldCheck {
