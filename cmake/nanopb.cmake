@@ -2,7 +2,8 @@
 #
 # Each FILE.proto stands beside a FILE.options with the bounds of its fields. proto/x.proto is included as
 # "proto/x.pb.h". PB_BUFFER_ONLY and PB_NO_ERRMSG change nanopb's structures, so they reach every user of the target.
-# DOUBLES: made from a copy in which every float field is a double, in a folder of its own.
+# DOUBLES: made from a copy in which every float field is a double, in a folder of its own. The messages
+# Line and Evaluation keep theirs: as doubles they would not fit the frame of an update.
 
 set(GS_NANOPB ${PROJECT_SOURCE_DIR}/third_party/nanopb)
 if(NOT EXISTS ${GS_NANOPB}/pb.h)
@@ -29,7 +30,7 @@ function(gs_add_proto target)
       add_custom_command(
         OUTPUT ${root}/${base}.proto ${root}/${base}.options
         COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/${base}.options ${root}/${base}.options
-        COMMAND sed "s/\\bfloat\\b/double/" ${PROJECT_SOURCE_DIR}/${path} > ${root}/${base}.proto
+        COMMAND sed "/^message \\(Line\\|Evaluation\\) /,/^}/!s/\\bfloat\\b/double/" ${PROJECT_SOURCE_DIR}/${path} > ${root}/${base}.proto
         DEPENDS ${PROJECT_SOURCE_DIR}/${path} ${PROJECT_SOURCE_DIR}/${base}.options
         COMMENT "${path} with doubles"
         VERBATIM)

@@ -165,7 +165,7 @@ ClientAction Client::send_piece(uint64_t now_ms) {
   if (pending.kind == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
     fill_update(pending, progress_.next_value, message.body.update_scalars);
-    message.body.update_scalars.direction_count = pending.direction_count;
+    message.body.update_scalars.direction_count = static_cast<uint16_t>(pending.direction_count);
     message.body.update_scalars.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_scalars.values.bytes, bytes, size);
   } else {

@@ -59,7 +59,7 @@ enum class SolverId : uint8_t {
 
 // What a task asks for. The stages before kTrain come in the order of their numbers, as far as the run wants them.
 // Values equal the wire's enum; never renumber.
-enum class Stage : uint8_t {
+enum class TaskStage : uint8_t {
   kTrain = 0,
   kExponents = 1,
   kSums = 2,
@@ -96,7 +96,7 @@ struct Task {
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
   Encoding encoding = Encoding::kNone;                         // of the upload
   uint32_t deadline_ms = 0;                                    // from receipt; 0: none
-  Stage stage = Stage::kTrain;
+  TaskStage stage = TaskStage::kTrain;
   bool evaluates = false;  // the upload says how the samples that are held out fare at `version`
   char problem[kProblemNameSizeMax + 1] = {};
 };

@@ -35,7 +35,7 @@ static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kCurve));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
 static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kDirection));
-static_assert(_gs_Stage_MAX == static_cast<int>(Stage::kTrials));
+static_assert(_gs_Stage_MAX == static_cast<int>(TaskStage::kTrials));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
 static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kWords));

@@ -406,7 +406,8 @@ TEST(Codec, EncodeRefusesNoBody) {
 TEST(Codec, TheLargestMessagesFitOneFrame) {
   DeviceMessage scalars = make_update_scalars();
   gs_UpdateScalars& update = scalars.body.update_scalars;
-  update = {0xffffffff, 0xffffffff, 4, 1024, gs_ENCODING_F32, 4096 - 224, 4096, {}, 0xffffffff, -1, -1, 0xffffffff};
+  update = {0xffffffff, 0xffffffff, 4,          1024, gs_ENCODING_F32,           4096 - 224, 4096,    {}, 0xffffffff,
+            -1,         -1,         0xffffffff, true, {kSampleCountMax, -1, -1}, true,       {-1, -1}};
   fill_values(update.values, kPayloadSizeMax, 0);
   EXPECT_LE(encode(scalars).size(), kMessageSizeMax);
   EXPECT_EQ(decode_status(scalars), Status::kOk);
