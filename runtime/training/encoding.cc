@@ -169,6 +169,9 @@ size_t encoded_size(Encoding encoding, size_t count) {
   if (encoding == Encoding::kFixed) {
     return sizeof(FixedWord) * count;
   }
+  if (encoding == Encoding::kWords) {
+    return sizeof(int64_t) * count;
+  }
   if (!is_known(encoding)) {
     return 0;
   }

@@ -74,7 +74,8 @@ void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
   }
 }
 
-constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel};
+constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel,
+                                                    ModelPart::kDirection};
 
 bool is_sphere(const DirectionSpec& spec) { return kHasHostMembers && spec.kind == DirectionKind::kSphere; }
 

@@ -59,8 +59,9 @@ enum class ModelPart : uint8_t {
 };
 constexpr uint32_t part_bit(ModelPart part) { return 1U << static_cast<uint32_t>(part); }
 // The parts beside model and mean: how many there are, and their bits.
-inline constexpr uint32_t kExtraPartCount = 2;
-inline constexpr uint32_t kExtraPartBits = part_bit(ModelPart::kMeanGradient) | part_bit(ModelPart::kPreviousModel);
+inline constexpr uint32_t kExtraPartCount = 3;
+inline constexpr uint32_t kExtraPartBits =
+    part_bit(ModelPart::kMeanGradient) | part_bit(ModelPart::kPreviousModel) | part_bit(ModelPart::kDirection);
 
 // kInvalidArgument for an unknown kind or m = 0; kUnimplemented for kSphere where it is not linked (kHasHostMembers).
 Status check_directions(const DirectionSpec& spec);
