@@ -116,6 +116,7 @@ struct Coordinator::State {
   void count_notes(uint32_t version, const DelayNotes& notes);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
+  void log_trials(uint32_t version);
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 
   // ---- Who is out of the open stage ----
