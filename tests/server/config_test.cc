@@ -90,6 +90,24 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
   EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
 }
 
+TEST(Config, AutoStandsForTheStepWhereverItIsReadOrWritten) {
+  Config config;
+  ASSERT_EQ(
+      load_config(GS_SOURCE_DIR "/experiments/demo.toml", {"run.step_size=auto", "run.step_decay=0"}, &config).sentence,
+      "");
+  EXPECT_EQ(config.run.steps->step_size, 0);
+  EXPECT_EQ(value_text(config, "run.step_size"), "\"auto\"");
+  const std::string text = config_text(config);
+  EXPECT_THAT(text, HasSubstr("step_size = \"auto\"\n"));
+  Config again;
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again).sentence, "");
+  EXPECT_EQ(config_text(again), text);
+  RunParameters run;
+  ASSERT_EQ(parse_run_source(run_source(config.run), &run).sentence, "");
+  EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
+  EXPECT_THAT(canonical_text(run), HasSubstr("step_size = auto\n"));
+}
+
 TEST(Config, UnknownKeysAreNamedWithTheirLineAndTheNearestKnownOne) {
   const std::string errors =
       errors_of(std::string("[server]\nlisten = \"127.0.0.1:1\"\nlog_levle = \"info\"\n") +
@@ -114,6 +132,10 @@ TEST(Config, WrongTypesAndRangesAreNamed) {
       {"run.step_size=fast", "run.step_size: expected a finite number"},
       {"run.step_size=1e99", "run.step_size: expected a finite number"},
       {"run.step_size=nan", "run.step_size: expected a finite number"},
+      {"run.step_size=automatic", "run.step_size: expected a finite number, or \"auto\""},
+      {"run.step_size=0", "run.step_size: expected a finite number other than 0, or \"auto\""},
+      {"run.step_size=-1", "step_size: needs a number above 0, or auto; it is -1"},
+      {"run.step_decay=auto", "run.step_decay: expected a finite number"},
       {"run.correction_form=1", "run.correction_form: expected one of \"none\", \"local\""},
       {"run.manifold=torus", "run.manifold: expected one of \"euclidean\", \"sphere\", \"stiefel\""},
       {"server.limits.frame_deadline_ms=0", "frame_deadline_ms: expected a whole number from 1"},
