@@ -9,25 +9,33 @@
 namespace gradstream {
 namespace {
 
+// Whether it changes the field.
+template <typename Field>
+bool replace(Field& field, Field value) {
+  return std::exchange(field, value) != value;
+}
+
 // What is settled of one run.
 struct Settling {
   bool is_given(const char* key) const { return given.contains(key); }
   // Sets a field that the run would be refused without.
   template <typename Field>
   void put(const char* key, std::string reason, Field& field, Field value) {
-    if (!is_given(key) && std::exchange(field, value) != value) {
+    if (!is_given(key) && replace(field, value)) {
       settled.push_back({key, std::move(reason)});
     }
   }
-  // Sets a field by set(run). Where the run's other keys do not allow it, the field keeps its default. An objection
-  // that stands either way is the user's own fault, and is told as it is.
+  // Sets a field by set(run), which says whether that changes it. Where the run's other keys do not allow it, the field
+  // keeps its default. An objection that stands either way is the user's own fault, and is told as it is.
   template <typename Set>
   void try_put(const char* key, std::string reason, Set&& set) {
     if (is_given(key)) {
       return;
     }
     RunParameters candidate = run;
-    set(candidate);
+    if (!set(candidate)) {
+      return;
+    }
     const Objection objection = check_parameters(candidate);
     if (!objection || objection.sentence == check_parameters(run).sentence) {
       run = std::move(candidate);
@@ -62,21 +70,11 @@ bool is_long_upload(const RunParameters& run) {
   return size > 0 && run.stream() == StreamKind::kScalarStream && scalar_count(run) >= size;
 }
 
-// A tangent says the same in fewer numbers. The versions then go down dense with what a correction needs, where a
-// record of scalars that is longer than the model would leave devices without it.
-void settle_stream(Settling& settling) {
-  if (is_long_upload(settling.run)) {
-    settling.try_put("upload_stream", "local_step_count x direction_count >= rows x cols",
-                     [](RunParameters& run) { run.wire->upload_stream = StreamKind::kTangentBlock; });
-  }
-}
-
 }  // namespace
 
 std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& given) {
   Settling settling{given, *run};
   settle_correction(settling);
-  settle_stream(settling);
   return std::move(settling.settled);
 }
 

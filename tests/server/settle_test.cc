@@ -67,18 +67,6 @@ TEST(Settle, SettlesNothingTwice) {
   }
 }
 
-TEST(Settle, AnUploadThatIsLongerThanTheModelIsATangent) {
-  RunParameters run = least_run("kpca", 24, 3);  // 5 steps of 16 directions, 72 values
-  EXPECT_THAT(text_of(settle_defaults(&run, {})), HasSubstr("upload_stream: local_step_count x direction_count >= "));
-  EXPECT_EQ(run.wire->upload_stream, StreamKind::kTangentBlock);
-  EXPECT_EQ(find_long_upload(run), "");
-  run = least_run("kpca", 24, 3);
-  settle_defaults(&run, {"upload_stream"});
-  EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone);
-  run = least_run("kpca", 64, 4);
-  EXPECT_THAT(text_of(settle_defaults(&run, {})), testing::Not(HasSubstr("upload_stream")));
-}
-
 TEST(Settle, ALongUploadIsSaidWithTheNumbersToSet) {
   RunParameters run = least_run("kpca", 24, 3);  // 5 steps of 16 directions
   EXPECT_THAT(find_long_upload(run),
