@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "server/run/limits.h"
@@ -77,6 +78,25 @@ std::string devices_of(const BlockedGroup& group) {
 constexpr const char* kNetworkRemedy =
     "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
     "FILE), or stop the run and begin one with theirs";
+
+// What a run says so that its devices need no such feature. Defaults ask for both (server/run/settle.h).
+struct FeatureKeys {
+  std::string_view lacks;
+  const char* keys;
+};
+constexpr FeatureKeys kFeatureKeys[] = {{"feature:units", "centre = \"none\" and scale = \"none\""},
+                                        {"feature:lines", "a number as step_size, such as 0.1"}};
+
+// "" where no key helps.
+std::string keys_without(const std::string& lacks) {
+  std::string keys;
+  for (const FeatureKeys& feature : kFeatureKeys) {
+    if (lacks.find(feature.lacks) != std::string::npos) {
+      keys += (keys.empty() ? "" : ", ") + std::string(feature.keys);
+    }
+  }
+  return keys;
+}
 
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
@@ -166,7 +186,11 @@ std::string capability_remedy(const std::string& lacks) {
   if (lacks_network_alone(lacks)) {
     return kNetworkRemedy;
   }
-  return lacks.find("problem:") == std::string::npos
+  const bool has_problem = lacks.find("problem:") == std::string::npos;
+  if (const std::string keys = keys_without(lacks); has_problem && !keys.empty()) {
+    return "give the devices an image that has it, or stop the run and begin one with " + keys;
+  }
+  return has_problem
              ? "give the devices an image that has it, or stop the run and begin one that they can do"
              : "start the devices with it, gradstream-client by --problem and others by an image that has it, or stop "
                "the run and begin one with a run.problem that they have";

@@ -19,6 +19,7 @@
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
+#include "server/program/model_npz.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/run_core.h"
@@ -219,10 +220,35 @@ bool parse_version(const std::string& text, uint32_t* out) {
   return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
 }
 
+// "npy", "csv" or "npz".
+std::string export_format(const ExportOptions& what) {
+  if (!what.format.empty()) {
+    return what.format;
+  }
+  return what.out.ends_with(".csv") ? "csv" : what.out.ends_with(".npz") ? "npz" : "npy";
+}
+
+// The file of this form.
+Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out) {
+  if (form == "csv") {
+    const std::string text = csv_text(model.shape, model.model);
+    out->assign(text.begin(), text.end());
+    return {};
+  }
+  if (form == "npz" && model.model.size_bytes() > kNpzModelSizeMax) {
+    return "the model has " + std::to_string(model.model.size_bytes()) + " bytes, and the limit of npz is " +
+           std::to_string(kNpzModelSizeMax) + "; give --format npy";
+  }
+  *out = form == "npz" ? npz_bytes(model) : npy_bytes(model.shape, model.model);
+  return {};
+}
+
 }  // namespace
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
-  const auto& [version, format, out, wants_average] = what;
+  const std::string& version = what.version;
+  const std::string& out = what.out;
+  const bool wants_average = what.wants_average;
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
@@ -269,17 +295,17 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
                                    ": average_period and average_from of the run say when one begins");
   }
   const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
-  std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
-  if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
-    const std::string text = csv_text(model.shape(), values);
-    bytes.assign(text.begin(), text.end());
+  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
+  const NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
+  std::vector<uint8_t> bytes;
+  if (const Objection fault = encode_model(export_format(what), facts, &bytes)) {
+    return fail(kExitFile, fault.sentence);
   }
   bool is_temporary = false;
   const Objection problem = write_file_atomically(out, bytes, &is_temporary);
   if (problem) {
     return fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence);
   }
-  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
   OutputLine line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);

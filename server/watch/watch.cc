@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/visit_keys.h"
 
@@ -234,11 +235,16 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
 
 std::string parameters_json(const RunParameters& parameters) {
   Object object;
-  visit_fields(parameters, [&](const char* key, const auto& value) {
+  visit_keys(parameters, [&](const Key& field, const auto& value) {
     using Value = std::decay_t<decltype(value)>;
+    const char* const key = field.name;
     if constexpr (std::is_enum_v<Value>) {
       object.word(key, name_of(value));
     } else if constexpr (std::is_floating_point_v<Value>) {  // as short as the type allows: 0.1, not 0.10000000149
+      if (is_zero_word(field, value)) {
+        object.word(key, field.zero_word);
+        return;
+      }
       std::array<char, 32> text = {};
       const char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
       object.raw(key, std::string_view(text.data(), static_cast<size_t>(end - text.data())));

@@ -45,6 +45,20 @@ TEST(Complaint, AProblemThatNobodyHasComesWithTheNearestName) {
   EXPECT_THAT(stall_cause(p, group).remedy, testing::Not(HasSubstr("--problem")));
 }
 
+TEST(Complaint, AFeatureThatDefaultsAskForComesWithTheKeysToSet) {
+  const RunParameters p = scalar_parameters();
+  BlockedGroup group;
+  group.lacks_something = true;
+  group.lacks = "feature:units";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("begin one with centre = \"none\" and scale = \"none\""));
+  group.lacks = "feature:units,feature:lines";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("scale = \"none\", a number as step_size, such as 0.1"));
+  group.lacks = "problem:pca,feature:units";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("run.problem"));
+  group.lacks = "feature:memory";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("one that they can do"));
+}
+
 TEST(Complaint, AStallTellsAllCausesUpToItsBound) {
   const RunParameters p = scalar_parameters();
   std::vector<BlockedGroup> groups(kStallCausesMax + 2);

@@ -123,6 +123,7 @@ TEST(Watch, StatusIsJson) {
   auto parameters = std::make_shared<RunParameters>();
   parameters->trigger->late = LatePolicy::kWeight;
   parameters->local->smoothing = static_cast<Real>(0.1);
+  parameters->steps->step_size = 0;
   snapshot.parameters = parameters;
   snapshot.rounds.front().summary.loss_before = std::nan("");
   const Json status = Json::parse(status_json(snapshot, http));
@@ -136,6 +137,7 @@ TEST(Watch, StatusIsJson) {
   EXPECT_EQ(status["rounds"][1]["wire_bytes_sent"], 77);
   EXPECT_EQ(status["ready"], true);
   EXPECT_EQ(status["run"]["parameters"]["late"], "weight");
+  EXPECT_EQ(status["run"]["parameters"]["step_size"], "auto");
   EXPECT_THAT(status_json(snapshot, http), HasSubstr("\"smoothing\":0.1,"));
   EXPECT_EQ(status["refusals"], Json({{"too_stale", 5}}));
   EXPECT_EQ(status["http"]["refusals"]["token"], 2);
