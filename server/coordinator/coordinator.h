@@ -235,6 +235,12 @@ class Coordinator {
   // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
   const Replica& model() const;
   const ModelAverage& average() const;
+  // Of that version: model, mean and units, as devices compute it.
+  uint64_t digest() const;
+  // Its table of units (server/rules/stage_record.h); empty: it has none.
+  std::span<const uint8_t> units() const;
+  // What the version last decided asks its devices for.
+  TaskStage stage() const;
   gs_RunState run_state() const;
   // Highest durable version.
   uint32_t durable_version() const;
