@@ -72,6 +72,7 @@ struct Arguments {
   uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
   uint32_t arena_kib = 4096;
+  bool no_sums = false;
   bool once = false;
   bool until_finished = false;
 };
@@ -220,6 +221,8 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--log-time", arguments->log_time, "time in UTC before each log line; auto: unless journald notes it")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
+  app.add_flag("--no-sums", arguments->no_sums,
+               "let no sums over the columns of the data out; the run then finds its units without this device");
   app.add_flag("--once", arguments->once, "end after one upload was answered, or as soon as none will be");
   app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
@@ -654,6 +657,7 @@ int run_client(int argc, char** argv) {
   options.run = arguments.run;
   options.retry_ms = arguments.retry_ms;
   options.step_delay_ms = arguments.step_delay_ms;
+  options.refuses_sums = arguments.no_sums;
   options.until_finished = arguments.until_finished;
   options.once = arguments.once;
   options.exits_on_bad_data = true;
