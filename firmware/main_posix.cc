@@ -594,6 +594,16 @@ int end_parse(const CLI::App& app, const CLI::ParseError& error) {
                                gradstream::remedy_text(cause, "give it a file, or a program that reads to the end"));
 }
 
+// How this client takes part.
+void take_terms(const Arguments& arguments, gradstream::ClientMainOptions* options) {
+  options->run = arguments.run;
+  options->retry_ms = arguments.retry_ms;
+  options->step_delay_ms = arguments.step_delay_ms;
+  options->refuses_sums = arguments.no_sums;
+  options->until_finished = arguments.until_finished;
+  options->once = arguments.once;
+}
+
 int run_client(int argc, char** argv) {
   Arguments arguments;
   CLI::App app;
@@ -654,12 +664,7 @@ int run_client(int argc, char** argv) {
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.credentials = by_certificate ? &certificate.credentials : nullptr;
   options.server_name = certificate.server_name.c_str();
-  options.run = arguments.run;
-  options.retry_ms = arguments.retry_ms;
-  options.step_delay_ms = arguments.step_delay_ms;
-  options.refuses_sums = arguments.no_sums;
-  options.until_finished = arguments.until_finished;
-  options.once = arguments.once;
+  take_terms(arguments, &options);
   options.exits_on_bad_data = true;
   options.feed_watchdog = feed_watchdog;
   options.is_end_wanted = is_end_wanted;

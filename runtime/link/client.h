@@ -167,8 +167,9 @@ class Client {
   void set_slice(uint16_t units) { run_.slice_size = units; }
   // A local step is begun and not done: the next poll goes on with it. The samples must not change until then.
   bool is_step_open() const {
-    return run_.is_step_open || (progress_.line != nullptr && progress_.line->is_step_open()) ||
-           (task_.smoothing != nullptr && task_.smoothing->is_step_open());
+    const bool is_line_open = kTakesUnits && progress_.line != nullptr && progress_.line->is_step_open();
+    const bool is_check_open = kTakesUnits && task_.smoothing != nullptr && task_.smoothing->is_step_open();
+    return run_.is_step_open || is_line_open || is_check_open;
   }
 
   ClientState state() const { return state_; }
