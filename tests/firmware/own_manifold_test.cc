@@ -9,6 +9,7 @@
 
 #include "firmware/linked_problem.h"
 #include "firmware/registry.h"
+#include "runtime/link/client_run.h"
 #include "tests/support/fake_world.h"
 #include "tests/support/manifold_checker.h"
 
@@ -41,6 +42,21 @@ TEST(OwnManifold, SaysWhatHasNoAnswer) {
   EXPECT_NE(own.project_point({3, 2}, z.data(), z.data(), memory.arena), Status::kOk);
   const std::vector<Real> x = {1, 0, 0, 1, 0, 0};
   EXPECT_EQ(own.project_tangent({3, 2}, x.data(), z.data(), z.data(), memory.arena), Status::kNotFinite);
+}
+
+// Records of scalars are replayed bit for bit, which this table cannot.
+TEST(OwnManifold, TakesNoPartInARunOfScalars) {
+  FakeRun run;
+  run.shape = {6, 2};
+  run.use_correction = false;
+  for (const StreamKind stream : {StreamKind::kTangentBlock, StreamKind::kScalarStream}) {
+    run.stream = stream;
+    FakeServer server(run);
+    TestArena memory(512);
+    RunModel model;
+    const Status status = model.begin(server.make_welcome().body.welcome, make_registry({}), memory.arena);
+    EXPECT_EQ(status, stream == StreamKind::kScalarStream ? Status::kUnimplemented : Status::kOk);
+  }
 }
 
 constexpr uint32_t kDimension = 6;
