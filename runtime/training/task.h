@@ -64,7 +64,7 @@ enum class TaskStage : uint8_t {
   kExponents = 1,
   kSums = 2,
   kSquares = 3,
-  kStart = 4,
+  kStart = 4,  // step_size is 0: estimates at the model. Tangents at it are then those of a step size of 1
   kTrials = 5,
 };
 
