@@ -194,11 +194,10 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   StallCause out;
   if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
+  } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE && group.complaint.least >= 1) {
+    return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
-  } else if (group.reason == gs_Reason_REASON_WRONG_SHAPE && group.complaint.has_value()) {
-    out = of_holdout(parameters, group);
-    return out;
   } else {
     const auto [text, remedy] = words_of(group.reason);
     out.text = devices_of(group) + " " + text;

@@ -50,7 +50,7 @@ TEST(Complaint, ADeviceWithoutSamplesToTrainOnIsToldHowManyItNeeds) {
   RunParameters p = scalar_parameters();
   p.quality->holdout_share = 0.5F;
   BlockedGroup group;
-  group.reason = gs_Reason_REASON_WRONG_SHAPE;
+  group.reason = gs_Reason_REASON_OUT_OF_RANGE;
   group.device_count = 1;
   group.asked_count = 2;
   group.names = group.first_name = "pump";
