@@ -283,6 +283,7 @@ uint64_t Coordinator::digest() const { return state_->ledger.digest(); }
 std::span<const uint8_t> Coordinator::units() const { return state_->ledger.open_stage().units; }
 TaskStage Coordinator::stage() const { return state_->ledger.stage(); }
 const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
+const QualityBook& Coordinator::quality() const { return state_->ledger.quality(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }

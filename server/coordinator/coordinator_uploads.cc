@@ -217,7 +217,8 @@ UpdateNotes Coordinator::State::take_notes(const UpdateNotes& said) {
     notes.line.reset();
     ++counters.notes.lines_not_finite;
   }
-  if (notes.evaluation && !is_sound(*notes.evaluation)) {
+  if (notes.evaluation &&
+      (!is_sound(*notes.evaluation) || !is_possible(ledger.quality().metric(), *notes.evaluation))) {
     notes.evaluation.reset();
     ++counters.notes.evaluations_not_finite;
   }

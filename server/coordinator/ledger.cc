@@ -6,6 +6,7 @@
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/stages.h"
 #include "server/run/weights.h"
@@ -70,6 +71,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
+      quality_(quality_metric(parameters.model->problem)),
       probabilities_(participation_probabilities(*parameters.cohort)),
       progress_(parameters),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
@@ -116,6 +118,7 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   }
   progress_.follow(record);
   last_sequence_ = record.sequence();
+  quality_.take(record);
   return Status::kOk;
 }
 
@@ -392,6 +395,7 @@ TaskTerms Ledger::task_terms() const {
             .steps_min = 1,
             .step_size = 1};
   }
+  const uint32_t period = parameters_.quality->evaluation_period;
   return {
       .solver = parameters_.local->solver,
       .batch_mode = parameters_.local->batch_mode,
@@ -403,7 +407,8 @@ TaskTerms Ledger::task_terms() const {
       .proximal = parameters_.local->proximal,
       .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
       .draws_iterate = parameters_.local->iterate == Iterate::kUniform,
-      .stage = stage()};
+      .stage = stage(),
+      .evaluates = period > 0 && round_ % period == 0};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -568,6 +573,11 @@ std::string Ledger::state_text() const {
     text += "average=" + std::to_string(average_.count()) +
             " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
             "\n";
+  }
+  for (const Quality& quality : quality_.versions()) {
+    text += "quality=" + std::to_string(quality.version) + " devices=" + std::to_string(quality.device_count) +
+            " samples=" + std::to_string(quality.sample_count) + " loss=" + std::to_string(quality.loss) +
+            " metric=" + std::to_string(quality.metric) + "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0 && !has_own_answers(stage())) {
     VersionRecord record;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,8 @@ struct WatchSnapshot {
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
   ProgressView progress;
+  std::optional<Quality> quality;  // of the newest version that devices have evaluated
+  QualityMetric metric = QualityMetric::kLoss;
   // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
   // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;

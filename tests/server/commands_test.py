@@ -1599,7 +1599,9 @@ retry_max_ms = 5
             time.sleep(0.05)
         self.assertEqual(server.stop(), OK)
         there = set(re.findall(r"(?m)^# TYPE (\w+) ", text))
-        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
+        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss",  # of the first round that closes
+                 "gradstream_quality", "gradstream_quality_loss", "gradstream_quality_version",  # of an evaluation
+                 "gradstream_quality_devices", "gradstream_quality_samples"}
         told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
         self.assertGreater(len(told), 15)
         sources = "".join((ROOT / "server" / name).read_text() for name in COUNTER_HEADERS)
