@@ -66,6 +66,12 @@ struct Action {
   std::string text;                  // kLog: key=value pairs
 };
 
+// What updates said beside their values and was left out; the updates count.
+struct NoteCounters {
+  uint64_t lines_not_finite = 0;        // slope or curvature is no number
+  uint64_t evaluations_not_finite = 0;  // loss or metric is no number, or they are of no sample
+};
+
 // Counters, each of something an operator can act on. Names are stable.
 struct CoordinatorCounters {
   uint64_t updates_folded = 0;
@@ -74,6 +80,7 @@ struct CoordinatorCounters {
   uint64_t updates_refused = 0;
   uint64_t updates_without_time = 0;     // among the refused ones: more steps than their device had time for
   uint64_t updates_loss_not_finite = 0;  // among the refused ones: their loss is no number
+  NoteCounters notes;                    // of the accepted ones
   uint64_t updates_still = 0;            // among the accepted ones of delay rules: a displacement of 0
   uint64_t steps_clamped = 0;            // of delay rules: shortened to where the retraction is one-to-one
   uint64_t curves_antiparallel = 0;      // of solver curve: their two displacements point against each other

@@ -150,6 +150,7 @@ struct Coordinator::State {
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
                        FoldInput* input);
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
+  UpdateNotes take_notes(const UpdateNotes& said);
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);
   void count_refusal(gs_Reason reason);

@@ -179,6 +179,8 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
       record.weight() == 0 || record.weight() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
+  UpdateNotes notes;
+  GS_TRY(record.read_notes(&notes));
   FoldInput input = input_of(record);
   if (source == FoldSource::kLive) {
     GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
