@@ -516,7 +516,8 @@ std::string Ledger::state_text() const {
   const ProgressView& progress = progress_.view();
   text += std::string("progress=") + name_of(progress.state) + " ratio=" + std::to_string(progress.ratio) +
           " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
-          " unfit=" + std::to_string(progress_.unfit_count()) + "\n";
+          " unfit=" + std::to_string(progress_.unfit_count()) +
+          " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
   }

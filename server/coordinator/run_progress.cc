@@ -66,9 +66,10 @@ ProgressWords diverged_words(const ProgressView& view, const RunParameters& p) {
 
 RunProgress::RunProgress(const RunParameters& parameters)
     : device_count_(parameters.trigger->device_count),
-      has_noisy_estimates_(has_scalars(parameters.local->estimator) &&
-                           (parameters.local->local_step_count <= kNoisySteps ||
-                            parameters.local->direction_count <= kNoisyDirections)) {}
+      has_noisy_estimates_(
+          has_scalars(parameters.local->estimator) &&
+          (parameters.local->local_step_count <= kNoisySteps || parameters.local->direction_count <= kNoisyDirections)),
+      asks_smoothing_(has_scalars(parameters.local->estimator) && parameters.phase_count() == 1) {}
 
 uint32_t RunProgress::device_count() const { return std::max(device_count_, known_count_); }
 
@@ -88,6 +89,7 @@ void RunProgress::follow(const JournalRecord& record) {
     (is_late ? late_weight_ : weight_) += weight;
     (is_late ? late_loss_sum_ : loss_sum_) += weight * static_cast<double>(record.loss_before());
     ++update_count_;
+    take_notes(record);
   } else if (record.kind() == RecordKind::kVerdict) {
     note(record.device());
     const bool is_counted = std::find(unfit_.begin(), unfit_.end(), record.device()) != unfit_.end();
@@ -103,7 +105,38 @@ void RunProgress::follow(const JournalRecord& record) {
   }
 }
 
+// In the stage START the line of an update has ratios of estimates in its two numbers (docs/wire.md).
+void RunProgress::take_notes(const JournalRecord& record) {
+  const UpdateNotes notes = record.notes();
+  if (notes.line.has_value() && asks_smoothing_ && watch_.round_count() == 0) {
+    ratios_.push_back({.at_quarter = static_cast<double>(notes.line->slope),
+                       .at_fourfold = static_cast<double>(notes.line->curvature),
+                       .weight = record.weight()});
+  }
+  if (notes.evaluation.has_value()) {
+    const double weight = notes.evaluation->sample_count;
+    evaluation_sum_ += weight * static_cast<double>(notes.evaluation->loss);
+    evaluation_weight_ += weight;
+  }
+}
+
+// Only updates of START and of rounds have lines, and a version that ends a round has a promise.
+void RunProgress::judge_smoothing() {
+  const SmoothingVerdict verdict = check_smoothing(ratios_);
+  const bool is_said = smoothing_.fit == SmoothingFit::kTooLarge || smoothing_.fit == SmoothingFit::kTooSmall;
+  if (verdict.fit != SmoothingFit::kUnknown && !(is_said && verdict.fit == SmoothingFit::kGood)) {
+    smoothing_ = verdict;
+  }
+}
+
 void RunProgress::close_version(const JournalRecord& record) {
+  if (!record.promise().has_value()) {
+    judge_smoothing();
+  } else if (evaluation_weight_ > 0) {
+    watch_.add_evaluation(evaluation_sum_ / evaluation_weight_);
+  }
+  ratios_.clear();
+  evaluation_sum_ = evaluation_weight_ = 0;
   unfit_.clear();
   bool is_over = true;
   if (record.promise().has_value()) {
@@ -149,6 +182,20 @@ ProgressWords progress_words(const ProgressView& view, const RunParameters& p) {
     case ProgressState::kStarting:
     case ProgressState::kWatching:
       break;
+  }
+  return {};
+}
+
+ProgressWords smoothing_words(const SmoothingVerdict& verdict, const RunParameters& p) {
+  const double mu = static_cast<double>(p.local->smoothing);
+  const std::string differ = " differ by " + percent(verdict.ratio) + ": smoothing is likely too ";
+  if (verdict.fit == SmoothingFit::kTooLarge) {
+    return {"the slopes at mu and at 4 mu" + differ + "large, and what is measured is curvature",
+            "begin a run with smoothing = " + number(mu / 10)};
+  }
+  if (verdict.fit == SmoothingFit::kTooSmall) {
+    return {"the slopes at mu and at mu / 4" + differ + "small, and what is measured is rounding",
+            "begin a run with smoothing = " + number(mu * 10)};
   }
   return {};
 }

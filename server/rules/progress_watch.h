@@ -99,9 +99,28 @@ struct WatchedStep {
   bool may_accuse = true;      // false: its promise says too little of the fleet, and kWatching is the most
 };
 
+// The last losses of a run that has settled, and whether they move away. add() is true at a drift; then it begins anew.
+class DriftWatch {
+ public:
+  bool add(double loss);
+  void clear() { losses_.clear(); }
+  // Of the last add() that was true.
+  double before() const { return before_; }
+  double after() const { return after_; }
+  double deviation() const { return deviation_; }
+
+ private:
+  std::deque<double> losses_;  // at most kDriftReference + kDriftRecent
+  double before_ = 0;
+  double after_ = 0;
+  double deviation_ = 0;
+};
+
 class ProgressWatch {
  public:
   void add(const WatchedStep& step);
+  // A mean loss of held-out samples, between two rounds. It serves drift alone.
+  void add_evaluation(double loss);
   // The updates of half of the devices were refused for their values, so that no step can be made of them.
   void refuse();
   // What people are told. A change between kSettled and kStillFalling is told when it has stood for kProgressStrikes
@@ -118,13 +137,13 @@ class ProgressWatch {
   };
 
   std::optional<double> level(int64_t round, size_t width) const;
-  bool find_drift();
-  void restart();
+  void end_calm();
+  void restart(const DriftWatch& drift);
   void judge(const WatchedStep& step, uint32_t round);
   void tell(const WatchedStep& step, uint32_t round);
 
   std::deque<double> promises_;  // the last kProgressWindow
-  std::deque<Loss> losses_;      // the last kDriftReference + kDriftRecent
+  std::deque<Loss> losses_;      // as many as levels need
   uint32_t round_ = 0;           // rounds that were added since the start, or since the last drift
   std::optional<double> first_loss_;
   double least_loss_ = std::numeric_limits<double>::infinity();  // of all, to know whether they change
@@ -135,7 +154,9 @@ class ProgressWatch {
   ProgressState candidate_ = ProgressState::kStarting;  // calm state that is not told yet
   uint32_t candidate_rounds_ = 0;
   bool has_settled_ = false;
-  size_t calm_count_ = 0;  // losses since the run has settled
+  // Since the run has settled.
+  DriftWatch loss_drift_;
+  DriftWatch evaluation_drift_;
   ProgressView view_;
 };
 
