@@ -26,6 +26,22 @@ bool is_unfit(uint32_t reason) {
          reason == gs_Reason_REASON_SINGULAR;
 }
 
+bool has_noisy_estimates(const RunParameters& p) {
+  return has_scalars(p.local->estimator) &&
+         (p.local->local_step_count <= kNoisySteps || p.local->direction_count <= kNoisyDirections);
+}
+
+// A step that the run chooses by itself shrinks where it must.
+bool has_shrinking_steps(const RunParameters& p) {
+  return p.steps->step_size == 0 || p.step_size_at(kProgressFirstShrinking) < p.step_size_at(0);
+}
+
+uint32_t first_accused_round(const RunParameters& p) {
+  return has_noisy_estimates(p)   ? kProgressFirstNoisy
+         : has_shrinking_steps(p) ? kProgressFirstShrinking
+                                  : kProgressFirst;
+}
+
 // Three digits are what people read.
 std::string number(double value) {
   std::array<char, 32> text = {};
@@ -66,9 +82,7 @@ ProgressWords diverged_words(const ProgressView& view, const RunParameters& p) {
 
 RunProgress::RunProgress(const RunParameters& parameters)
     : device_count_(parameters.trigger->device_count),
-      has_noisy_estimates_(
-          has_scalars(parameters.local->estimator) &&
-          (parameters.local->local_step_count <= kNoisySteps || parameters.local->direction_count <= kNoisyDirections)),
+      accused_from_(first_accused_round(parameters)),
       asks_smoothing_(has_scalars(parameters.local->estimator) && parameters.phase_count() == 1) {}
 
 uint32_t RunProgress::device_count() const { return std::max(device_count_, known_count_); }
@@ -153,7 +167,7 @@ void RunProgress::close_version(const JournalRecord& record) {
         step.loss = late_loss_sum_ / late_weight_;
       }
       step.is_alive = is_alive;
-      step.is_noisy = has_noisy_estimates_ || device_count() <= kFewDevices;
+      step.accused_from = device_count() <= kFewDevices ? kProgressFirstNoisy : accused_from_;
       step.may_accuse = version_count_ <= kVersionsOfARoundMax;
       watch_.add(step);
     }

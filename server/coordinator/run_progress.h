@@ -40,7 +40,7 @@ class RunProgress {
   void judge_smoothing();
 
   uint32_t device_count_;  // that the run waits for
-  bool has_noisy_estimates_;
+  uint32_t accused_from_;  // of the watch, as the run's keys have it
   bool asks_smoothing_;
   ProgressWatch watch_;
   std::vector<bool> is_known_;  // by enrolment index: heard of

@@ -139,7 +139,7 @@ void ProgressWatch::tell(const WatchedStep& step, uint32_t round) {
     return;
   }
   candidate_rounds_ = 0;
-  const bool is_believed = step.may_accuse && (!step.is_noisy || round >= kProgressFirstNoisy);
+  const bool is_believed = step.may_accuse && round >= step.accused_from;
   view_.state = judged_ == ProgressState::kNotImproving && !is_believed ? ProgressState::kWatching : judged_;
   if (judged_ == ProgressState::kDiverged && view_.diverged_by == DivergedBy::kNothing) {
     view_.state = ProgressState::kStarting;  // what was wrong is over, and too few rounds are in to say more

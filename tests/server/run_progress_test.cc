@@ -44,6 +44,7 @@ RunParameters parameters_of(uint32_t devices) {
   RunParameters p = scalar_parameters();
   p.trigger->device_count = devices;
   p.local->direction_count = 16;
+  p.steps->step_decay = 0;
   return p;
 }
 
@@ -66,6 +67,16 @@ TEST(RunProgress, AccusesARunThatBounces) {
   EXPECT_THAT(words.text, HasSubstr("the last 10 rounds promised "));
   EXPECT_THAT(words.text, HasSubstr("the step is likely too long"));
   EXPECT_THAT(words.remedy, HasSubstr("step_size = "));
+}
+
+TEST(RunProgress, AStepThatShrinksIsWatchedLongerToo) {
+  RunParameters p = parameters_of(4);
+  p.steps->step_decay = 0.05F;
+  RunProgress progress(p);
+  feed_bounces(&progress, 4, kProgressFirstShrinking);
+  EXPECT_EQ(progress.view().state, ProgressState::kWatching);
+  feed_bounces(&progress, 4, 2);
+  EXPECT_EQ(progress.view().state, ProgressState::kNotImproving);
 }
 
 TEST(RunProgress, ASingleDeviceIsWatchedLongerBeforeItIsAccused) {
