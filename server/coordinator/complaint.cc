@@ -126,9 +126,23 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// Answers of the stages of units.
+StallCause of_column(const BlockedGroup& group) {
+  const Complaint& complaint = group.complaint;
+  StallCause out;
+  out.text = devices_of(group) + " are refused: their answer says " + number_text(complaint.value) + " of column " +
+             std::to_string(complaint.column) + " (from 1), allowed are " + number_text(complaint.least) + " to " +
+             number_text(complaint.most);
+  out.remedy = "look at their data in that column, and start their clients anew";
+  return out;
+}
+
 StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
   StallCause out;
+  if (complaint.column > 0) {
+    return of_column(group);
+  }
   out.text = devices_of(group) + " are refused: ";
   if (!complaint.has_value()) {
     out.text += "a value is beyond what the upload's encoding or the sum, by fold_scale_log2 = " +
@@ -155,6 +169,9 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
 // What else a device or the server refuses, by its reason.
 std::pair<const char*, const char*> words_of(gs_Reason reason) {
   switch (reason) {
+    case gs_Reason_REASON_NONE:
+      return {"are left out, since what their columns add up to is far from that of the others",
+              "look at units_outlier in the log and at their data, or begin the run anew without them"};
     case gs_Reason_REASON_WRONG_SHAPE:
       return {"hold data of another dimension than the run's rows",
               "give the devices the data of this run, or begin a run with their number of rows"};
@@ -170,6 +187,9 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
               "step_size"};
     case gs_Reason_REASON_SINGULAR:
       return {"leave the region where a local step is defined", "begin a run with a smaller step_size"};
+    case gs_Reason_REASON_UNITS_REFUSED:
+      return {"do not let the sums of their columns out",
+              "start their clients without --no-sums, or begin a run with centre = \"none\" and scale = \"none\""};
     case gs_Reason_REASON_DEADLINE:
       return {"wait for a measurement that never comes",
               "look at their apparatus (event=measurement_lost on their consoles), or raise measure_timeout_ms"};
@@ -183,6 +203,9 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
 }  // namespace
 
 std::string capability_remedy(const std::string& lacks) {
+  if (lacks_samples_alone(lacks)) {
+    return "wait until the devices hold as many samples, or stop the run and begin one with a smaller samples_min";
+  }
   if (lacks_network_alone(lacks)) {
     return kNetworkRemedy;
   }
@@ -214,7 +237,7 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
     }
     out.remedy = remedy;
   }
-  out.cause = reason_name(group.reason);
+  out.cause = group.reason == gs_Reason_REASON_NONE ? "units_outlier" : reason_name(group.reason);
   return out;
 }
 

@@ -65,6 +65,12 @@ struct Action {
   std::string text;                  // kLog: key=value pairs
 };
 
+// What updates said beside their values and was left out; the updates count.
+struct NoteCounters {
+  uint64_t lines_not_finite = 0;        // slope or curvature is no number
+  uint64_t evaluations_not_finite = 0;  // loss or metric is no number, or they are of no sample
+};
+
 // Counters, each of something an operator can act on. Names are stable.
 struct CoordinatorCounters {
   uint64_t updates_folded = 0;
@@ -73,6 +79,7 @@ struct CoordinatorCounters {
   uint64_t updates_refused = 0;
   uint64_t updates_without_time = 0;     // among the refused ones: more steps than their device had time for
   uint64_t updates_loss_not_finite = 0;  // among the refused ones: their loss is no number
+  NoteCounters notes;                    // of the accepted ones
   uint64_t updates_still = 0;            // among the accepted ones of delay rules: a displacement of 0
   uint64_t steps_clamped = 0;            // of delay rules: shortened to where the retraction is one-to-one
   uint64_t curves_antiparallel = 0;      // of solver curve: their two displacements point against each other
@@ -226,6 +233,12 @@ class Coordinator {
   // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
   const Replica& model() const;
   const ModelAverage& average() const;
+  // Of that version: model, mean and units, as devices compute it.
+  uint64_t digest() const;
+  // Its table of units (server/rules/stage_record.h); empty: it has none.
+  std::span<const uint8_t> units() const;
+  // What the version last decided asks its devices for.
+  TaskStage stage() const;
   gs_RunState run_state() const;
   // Highest durable version.
   uint32_t durable_version() const;

@@ -39,10 +39,10 @@ void Coordinator::State::begin_time(uint64_t now_ms) {
 
 // Answers that close the open version as it stands, for those who watch: judge_round() decides.
 uint32_t Coordinator::State::wanted_answers() const {
-  const uint32_t asked = ledger.fleet().asked_count();
+  const uint32_t asked = asked_count();
   const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
-  if (ledger.is_anchor_phase()) {
-    return is_past ? update_least(parameters, asked) : asked;
+  if (ledger.asks_everybody()) {
+    return is_past ? least_of_all(parameters, asked) : asked;
   }
   if (parameters.trigger->buffer_size > 0) {
     return is_past ? 1 : parameters.trigger->buffer_size;
@@ -60,13 +60,13 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
     return;
   }
   RoundProgress progress;
-  progress.asked_count = ledger.fleet().asked_count();
+  progress.asked_count = asked_count();
   progress.on_time_count = ledger.tally().on_time_count;
   progress.late_count = ledger.tally().late_count;
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
-  progress.is_anchor = ledger.is_anchor_phase();
+  progress.is_anchor = ledger.asks_everybody();
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:
@@ -133,18 +133,22 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
                               : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
-  Status step_status = Status::kOk;
-  DelayNotes notes;
-  JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
+  const TaskStage stage = ledger.stage();
+  ClosingNotes notes;
+  JournalRecord record = ledger.close_version(trigger, &notes);
   version_sequence = record.sequence();
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
-  if (step_status != Status::kOk) {
+  if (notes.status != Status::kOk) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
-        Fields().add("version", record.version()).add("status", status_text(step_status)));
+        Fields().add("version", record.version()).add("status", status_text(notes.status)));
   }
-  count_notes(record.version(), notes);
+  count_notes(record.version(), notes.delay);
+  if (stage != TaskStage::kTrain) {
+    log_stage(record.version(), stage, notes.stage);
+    review_barred();
+  }
   if (ledger.delay_switch().is_switched && !was_switched) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
@@ -183,7 +187,9 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
   if (record.kind() == RecordKind::kUpdate) {
-    upload_bytes += encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
+    upload_bytes += has_own_answers(ledger.stage())
+                        ? record.payload().size()
+                        : encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
   } else if (record.is_event(RunEvent::kResumed)) {
     opened_ms = record.time_ms();
   } else if (record.kind() == RecordKind::kVersion) {
@@ -214,7 +220,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
-        .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
+        .add("wanted", update_least(parameters, asked_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
   }
   if (event == RunEvent::kStalled && !is_mended) {

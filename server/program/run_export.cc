@@ -93,6 +93,16 @@ class Writer {
     entry["step_time_us"] = r.step_time_us();
     entry["loss_before"] = static_cast<double>(r.loss_before());
     entry["loss_after"] = static_cast<double>(r.loss_after());
+    const UpdateNotes notes = r.notes();
+    if (notes.line) {
+      entry["line"] = {{"slope", static_cast<double>(notes.line->slope)},
+                       {"curvature", static_cast<double>(notes.line->curvature)}};
+    }
+    if (notes.evaluation) {
+      entry["evaluation"] = {{"samples", notes.evaluation->sample_count},
+                             {"loss", static_cast<double>(notes.evaluation->loss)},
+                             {"metric", static_cast<double>(notes.evaluation->metric)}};
+    }
     entry["values_digest"] = hex(digest_bytes(r.payload()));
     entry["time_ms"] = r.time_ms();
     return entry;

@@ -37,7 +37,7 @@ class AggregatorSvrg : public Aggregator {
     fold_.begin(opened);
     is_anchor_phase_ = !opened.has_anchor();
     if (is_anchor_phase_) {
-      round_ += opened.version == 0 ? 0 : 1;
+      round_ += opened.version == 0 || opened.stage.keeps_model ? 0 : 1;
       return Status::kOk;
     }
     const Shape shape = context_.parameters->model->shape;

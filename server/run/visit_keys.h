@@ -17,6 +17,7 @@
 #include "server/run/run_parameters.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
+#include "server/run/units_keys.h"
 #include "server/run/wire_keys.h"
 
 namespace gradstream {
@@ -35,6 +36,7 @@ void visit_groups(Parameters& p, Visit&& visit) {
   visit(p.average.keys());
   visit(p.constants.keys());
   visit(p.pace.keys());
+  visit(p.units.keys());
 }
 
 // Calls visit(key, field) for the two keys that stand in no group.
