@@ -45,6 +45,7 @@
 #include "runtime/link/client_slots.h"
 #include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
+#include "runtime/training/smoothing.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stages.h"
 #include "runtime/training/stream.h"
@@ -166,7 +167,9 @@ class Client {
   void set_slice(uint16_t units) { run_.slice_size = units; }
   // A local step is begun and not done: the next poll goes on with it. The samples must not change until then.
   bool is_step_open() const {
-    return run_.is_step_open || (progress_.line != nullptr && progress_.line->is_step_open());
+    const bool is_line_open = kTakesUnits && progress_.line != nullptr && progress_.line->is_step_open();
+    const bool is_check_open = kTakesUnits && task_.smoothing != nullptr && task_.smoothing->is_step_open();
+    return run_.is_step_open || is_line_open || is_check_open;
   }
 
   ClientState state() const { return state_; }
@@ -254,6 +257,7 @@ class Client {
     uint64_t stepped_ms = 0;  // when the step that is open began, or the last one ended
     bool has_line = false;    // of the record that led to the task's version
     LossLine line;
+    SmoothingCheck* smoothing = nullptr;  // that comes before the first step, in the arena; null: none
   };
 
   // Saved state: client_save.cc.
@@ -327,6 +331,9 @@ class Client {
   Status begin_stage(uint64_t now_ms);
   Status prepare_units(uint32_t size);
   bool step_line(uint64_t now_ms, uint64_t* wake_ms);
+  void begin_smoothing();
+  bool step_smoothing(uint64_t now_ms, uint64_t* wake_ms);
+  bool is_waiting(Measurement* measurement, uint64_t now_ms, uint64_t* wake_ms);
   void open_line_of_record(LineTracker& line);
   void open_line_of_snapshot(LineTracker& line, const gs_SnapshotChunk& chunk);
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);

@@ -284,6 +284,9 @@ Status Client::begin_task(uint64_t now_ms) {
     return status;
   }
   note_begun(now_ms);
+  if (kTakesUnits && run_.task.stage == TaskStage::kStart) {
+    begin_smoothing();
+  }
   replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
@@ -407,6 +410,7 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   SampleFault stage_fault;
   if (task_.is_begun) {
     drop_step(run_, arena_);
+    task_.smoothing = nullptr;
     if (kTakesUnits && is_own_stage(run_.task.stage)) {
       stage_fault = config_.registry.stages->sample_fault(run_);
     }
