@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "server/run/limits.h"
 #include "server/run/names.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -78,6 +80,25 @@ constexpr const char* kNetworkRemedy =
     "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
     "FILE), or stop the run and begin one with theirs";
 
+// What a run says so that its devices need no such feature. Defaults ask for both (server/run/settle.h).
+struct FeatureKeys {
+  std::string_view lacks;
+  const char* keys;
+};
+constexpr FeatureKeys kFeatureKeys[] = {{"feature:units", "centre = \"none\" and scale = \"none\""},
+                                        {"feature:lines", "a number as step_size, such as 0.1"}};
+
+// "" where no key helps.
+std::string keys_without(const std::string& lacks) {
+  std::string keys;
+  for (const FeatureKeys& feature : kFeatureKeys) {
+    if (lacks.find(feature.lacks) != std::string::npos) {
+      keys += (keys.empty() ? "" : ", ") + std::string(feature.keys);
+    }
+  }
+  return keys;
+}
+
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
   out.cause = "not_capable";
@@ -146,6 +167,20 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// A device that names a number of samples with this reason has none left to train on.
+StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
+  const std::string least = number_text(group.complaint.least);
+  StallCause out;
+  out.cause = "all_held_out";
+  out.text = devices_of(group) + " have no sample to train on: " + group.first_name + " holds " +
+             number_text(group.complaint.value) +
+             ", and holdout_share = " + number_text(static_cast<double>(p.quality->holdout_share)) + " leaves one of " +
+             least + " or more";
+  out.remedy = "give these devices " + least + " samples or more, or stop the run and begin one with a smaller " +
+               "holdout_share";
+  return out;
+}
+
 // What else a device or the server refuses, by its reason.
 std::pair<const char*, const char*> words_of(gs_Reason reason) {
   switch (reason) {
@@ -189,7 +224,11 @@ std::string capability_remedy(const std::string& lacks) {
   if (lacks_network_alone(lacks)) {
     return kNetworkRemedy;
   }
-  return lacks.find("problem:") == std::string::npos
+  const bool has_problem = lacks.find("problem:") == std::string::npos;
+  if (const std::string keys = keys_without(lacks); has_problem && !keys.empty()) {
+    return "give the devices an image that has it, or stop the run and begin one with " + keys;
+  }
+  return has_problem
              ? "give the devices an image that has it, or stop the run and begin one that they can do"
              : "start the devices with it, gradstream-client by --problem and others by an image that has it, or stop "
                "the run and begin one with a run.problem that they have";
@@ -202,6 +241,8 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   StallCause out;
   if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
+  } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE && group.complaint.least >= 1) {
+    return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
   } else {

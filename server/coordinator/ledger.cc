@@ -1,10 +1,12 @@
 #include "server/coordinator/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/stages.h"
 #include "server/run/weights.h"
@@ -72,7 +74,9 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
+      quality_(quality_metric(parameters.model->problem)),
       probabilities_(participation_probabilities(*parameters.cohort)),
+      progress_(parameters),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
                                                        : parameters.wire->log_size_max) {
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
@@ -118,7 +122,9 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   if (status != Status::kOk) {
     return Status::kDataCorrupt;
   }
+  progress_.follow(record);
   last_sequence_ = record.sequence();
+  quality_.take(record);
   return Status::kOk;
 }
 
@@ -342,11 +348,28 @@ void Ledger::remember(VersionRecord record) {
   }
 }
 
-JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger) const {
+// A promise is stored as f32: what is beyond it is said as the most that this holds.
+std::optional<float> Ledger::promise_of(const VersionRecord& record, Status step_status) const {
+  if (is_anchor_phase()) {
+    return std::nullopt;
+  }
+  double promise = step_status == Status::kOk ? record.promise.value : 0;
+  if (step_status == Status::kOk && replica_.has_sum() && !record.blocks.empty()) {
+    const double factor =
+        static_cast<double>(estimate_factor(parameters_.model->shape, parameters_.local->direction_count));
+    promise = static_cast<double>(record.step_scale) * factor * factor *
+              square_sum({replica_.record_sum(), parameters_.model->shape.size()});
+  }
+  const double most = static_cast<double>(std::numeric_limits<float>::max());
+  return promise < most ? static_cast<float>(promise) : std::numeric_limits<float>::max();
+}
+
+JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise) const {
   JournalRecord out = JournalRecord::begin_version({.version = record.version,
                                                     .step_scale = record.step_scale,
                                                     .digest = record.digest,
                                                     .trigger = trigger,
+                                                    .promise = promise,
                                                     .payload = encode_payload(record)});
   out.set_sequence(last_sequence_ + 1);
   return out;
@@ -391,6 +414,7 @@ TaskTerms Ledger::task_terms() const {
             .steps_min = 1,
             .step_size = 1};
   }
+  const uint32_t period = parameters_.quality->evaluation_period;
   return {
       .solver = parameters_.local->solver,
       .batch_mode = parameters_.local->batch_mode,
@@ -402,7 +426,8 @@ TaskTerms Ledger::task_terms() const {
       .proximal = parameters_.local->proximal,
       .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
       .draws_iterate = parameters_.local->iterate == Iterate::kUniform,
-      .stage = stage()};
+      .stage = stage(),
+      .evaluates = stage() == TaskStage::kTrain && period > 0 && open_.round % period == 0};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -449,8 +474,9 @@ Status Ledger::put_average(VersionRecord* record) const {
 }
 
 JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
+  const bool is_trained = stage() == TaskStage::kTrain;
   VersionRecord record;
-  if (stage() != TaskStage::kTrain) {
+  if (!is_trained) {
     record = close_stage(&notes->stage);
     notes->status = notes->stage.status;
     GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // the model stays
@@ -471,8 +497,9 @@ JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
   record.digest = digest_with_units(replica_.digest(), units_after(record));
   record.has_parts = parameters_.model_parts() != 0;
   record.cohort = next_cohort(record);
-  JournalRecord out = journal_record(record, trigger);
+  JournalRecord out = journal_record(record, trigger, is_trained ? promise_of(record, notes->status) : std::nullopt);
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
+  progress_.follow(out);
   last_sequence_ = out.sequence();
   return out;
 }
@@ -552,6 +579,11 @@ std::string Ledger::state_text() const {
   if (!stall_.empty()) {
     text += "stall=" + stall_.cause + " text=" + stall_.text + " remedy=" + stall_.remedy + "\n";
   }
+  const ProgressView& progress = progress_.view();
+  text += std::string("progress=") + name_of(progress.state) + " ratio=" + std::to_string(progress.ratio) +
+          " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
+          " unfit=" + std::to_string(progress_.unfit_count()) +
+          " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
   text += stage_text();
   text += steps_.has_value() ? steps_->text() : "";
   if (has_anchor_) {
@@ -566,6 +598,11 @@ std::string Ledger::state_text() const {
     text += "average=" + std::to_string(average_.count()) +
             " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
             "\n";
+  }
+  for (const Quality& quality : quality_.versions()) {
+    text += "quality=" + std::to_string(quality.version) + " devices=" + std::to_string(quality.device_count) +
+            " samples=" + std::to_string(quality.sample_count) + " loss=" + std::to_string(quality.loss) +
+            " metric=" + std::to_string(quality.metric) + "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0 && !has_own_answers(stage())) {
     VersionRecord record;

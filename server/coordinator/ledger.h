@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/quality.h"
+#include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/aggregator.h"
@@ -63,6 +65,7 @@ struct TaskTerms {
   bool draws_iterate = false;
   TaskStage stage = TaskStage::kTrain;
   Encoding encoding = Encoding::kNone;  // of the upload; kNone: the run's
+  bool evaluates = false;               // the samples held out at the open version, where the device can
 };
 
 // What has come in for the open version, for the operator's log.
@@ -137,6 +140,7 @@ class Ledger {
   uint64_t digest() const { return digest_; }
   const Replica& replica() const { return replica_; }
   const ModelAverage& average() const { return average_; }
+  const QualityBook& quality() const { return quality_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
@@ -153,6 +157,8 @@ class Ledger {
   const RoundTally& tally() const { return tally_; }
   // The step of a run that chooses it by itself, as of the open version; null: its keys have it.
   const StepKeeper* steps() const { return steps_.has_value() ? &*steps_ : nullptr; }
+  // Whether the run improves, by its records up to now.
+  const RunProgress& progress() const { return progress_; }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
 
@@ -202,7 +208,9 @@ class Ledger {
   // After the replica has followed the record.
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
-  JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
+  JournalRecord journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise = {}) const;
+  // Of the open version, whose record the replica has followed; step_status as close_version() says it.
+  std::optional<float> promise_of(const VersionRecord& record, Status step_status) const;
   void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
@@ -214,6 +222,7 @@ class Ledger {
   std::unique_ptr<Aggregator> aggregator_;
   std::optional<FoldInput> prepared_;  // without its values
   ModelAverage average_;
+  QualityBook quality_;
   const std::vector<Real> probabilities_;  // of participation
   OpenRound open_;
   OpenStage stage_;
@@ -229,6 +238,7 @@ class Ledger {
   uint32_t extension_count_ = 0;
   StallCause stall_;
   RoundTally tally_;
+  RunProgress progress_;
   uint64_t last_sequence_ = 0;
   // The last records, as many as may still be sent as a Log.
   std::deque<LoggedRecord> log_;

@@ -18,6 +18,7 @@
 #include "server/run/names.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
+#include "server/run/settle.h"
 #include "server/run/visit_keys.h"
 
 namespace gradstream {
@@ -526,10 +527,34 @@ Objection find_conflict(const Config& config) {
              : "";
 }
 
+// Gives values to the keys of [run] that no source sets and that follow from the others.
+void settle_run(Config* config, ConfigOrigins* origins) {
+  if (!config->has_run) {
+    return;
+  }
+  constexpr std::string_view kSection = "run.";
+  KeyNames given;
+  for (const auto& [name, origin] : *origins) {
+    if (name.starts_with(kSection)) {
+      given.insert(name.substr(kSection.size()));
+    }
+  }
+  config->unsettled_run = config->run;
+  for (const SettledKey& key : settle_defaults(&config->run, given)) {
+    (*origins)[std::string(kSection) + key.name] = "default for " + key.reason;
+  }
+}
+
+// What the files alone conflict with.
+Objection find_file_conflict(Config files, ConfigOrigins origins) {
+  settle_run(&files, &origins);
+  return find_conflict(files);
+}
+
 // After the files, named `files`, whose errors are `errors`: what stands over them, and what the whole conflicts with.
 Objection load_others(const ConfigSources& sources, Objection errors, const std::string& files, Config* out,
                       ConfigOrigins* origins) {
-  const bool was_good = !find_conflict(*out);  // if not, the files are to blame
+  const bool was_good = !find_file_conflict(*out, *origins);  // if not, the files are to blame
   std::string others;
   for (const std::string& variable : sources.environment) {
     std::string used;
@@ -543,6 +568,7 @@ Objection load_others(const ConfigSources& sources, Objection errors, const std:
   if (errors) {
     return errors;
   }
+  settle_run(out, origins);
   const Objection conflict = find_conflict(*out);
   return conflict ? (was_good && !others.empty() ? others : files) + ": " + conflict.sentence + "\n" : conflict;
 }
@@ -550,6 +576,8 @@ Objection load_others(const ConfigSources& sources, Objection errors, const std:
 }  // namespace
 
 Objection load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
+  ConfigOrigins unasked_origins;  // they say which keys are set
+  origins = origins == nullptr ? &unasked_origins : origins;
   Objection errors = read_one(
       sources.path, "give the path of a TOML file with --config (experiments/demo.toml is an example)", out, origins);
   std::string files = sources.path;
@@ -571,8 +599,9 @@ Objection load_config(const std::string& path, const std::vector<std::string>& o
 }
 
 Objection load_config_text(const std::string& text, const ConfigSources& sources, Config* out) {
-  Objection errors = read_text(text, {sources.path, sources.path, true}, out, nullptr);
-  return load_others(sources, std::move(errors), sources.path, out, nullptr);
+  ConfigOrigins origins;
+  Objection errors = read_text(text, {sources.path, sources.path, true}, out, &origins);
+  return load_others(sources, std::move(errors), sources.path, out, &origins);
 }
 
 namespace {

@@ -31,6 +31,7 @@ class AggregatorMeanGradient : public Aggregator {
     if (chooses_step(parameters())) {
       record->mean_direction = v;
     }
+    record->promise.value = static_cast<double>(record->step_scale) * square_sum(v);
     GS_TRY(context_.replica->gradient_step(v.data(), record->step_scale, v.data(), *context_.arena));
     record->model = model_bytes(parameters().model->shape, v.data());
     return Status::kOk;

@@ -82,6 +82,8 @@ Status finish_tangent_step(const AggregatorContext& context, const TangentFold& 
     record->mean_direction = v;  // -eta d
     scale(v.size(), -1 / local_step, record->mean_direction.data());
   }
+  // The mean is -eta d, and the step eta_g eta K_eff.
+  record->promise.value = static_cast<double>(record->step_scale) * square_sum(v) / static_cast<double>(local_step);
   GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));
   record->model = model_bytes(context.parameters->model->shape, v.data());
   return Status::kOk;

@@ -363,6 +363,29 @@ TEST(Config, EachSourceGoesOverTheOnesBeforeItAndIsNamed) {
   EXPECT_EQ(config_text(again), config_text(config)) << "what is printed can be read";
 }
 
+TEST(Config, KeysThatFollowFromOthersAreSettledAndNamed) {
+  ConfigFolder folder(std::string(kRun) + "solver = \"gradient_stream\"\nestimator = \"analytic_gradient\"\n");
+  Config config;
+  ConfigOrigins origins;
+  ASSERT_EQ(load_config({folder.path(), {}, {}}, &config, &origins).sentence, "");
+  EXPECT_EQ(config.run.local->correction_form, CorrectionForm::kNone);
+  EXPECT_EQ(config.unsettled_run.local->correction_form, CorrectionForm::kLocal);
+  EXPECT_THAT(config_text(config, origins),
+              HasSubstr("correction_form = \"none\"  # default for solver gradient_stream\n"));
+  EXPECT_THAT(load_config({folder.path(), {"GRADSTREAM_RUN_CORRECTION_FORM=local"}, {}}, &config).sentence,
+              HasSubstr("GRADSTREAM_RUN_CORRECTION_FORM: [run] correction_form: only solver projection"))
+      << "a key that is set is told, by who set it";
+  EXPECT_THAT(load_config({folder.path(), {}, {"run.correction_form=local"}}, &config).sentence,
+              HasSubstr("--set run.correction_form=local: [run] correction_form"));
+}
+
+TEST(Config, AStoredRunIsNotSettled) {
+  RunParameters run;
+  const Objection objection = parse_run_source(std::string(kRun), &run);
+  EXPECT_EQ(objection.sentence, "");
+  EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone);
+}
+
 TEST(Config, ErrorsNameTheVariableOrTheFragment) {
   ConfigFolder folder(kRun);
   const auto errors = [&](const std::string& variable) {

@@ -48,8 +48,10 @@ TEST(TangentFold, IsTheWeightedMeanPerStep) {
   VersionRecord record = stand_still_record({&f.holder.parameters, &f.holder.replica, &f.models, &f.holder.arena});
   EXPECT_EQ(record.version, 1U);
   ASSERT_EQ(
-      finish_tangent_step({&f.holder.parameters, &f.holder.replica, &f.models, &f.holder.arena}, f.fold, 1, &record),
+      finish_tangent_step({&f.holder.parameters, &f.holder.replica, &f.models, &f.holder.arena}, f.fold, 0.5F, &record),
       Status::kOk);
+  // d = -2 / 0.5 in every place, a = 0.5 * 80 / 30.
+  EXPECT_NEAR(record.promise.value, 0.5 * 80 / 30 * 16 * kSize, 1e-3);
   Real model[kSize];
   ASSERT_EQ(read_model({kSize, 1}, record.model, model), Status::kOk);
   EXPECT_NEAR(model[0], 1 + 2 * 80.0 / 30, 1e-5);
