@@ -28,6 +28,7 @@ JournalRecord JournalRecord::update(UpdateAccepted update) {
   row.loss_before = update.loss_before;
   row.loss_after = update.loss_after;
   row.payload = std::move(update.values);
+  row.notes = encode_notes(update.notes);
   return JournalRecord(std::move(row));
 }
 
@@ -50,6 +51,8 @@ JournalRecord JournalRecord::begin_version(VersionBegun begun) {
   row.detail = static_cast<uint32_t>(begun.trigger);
   row.step_scale = begun.step_scale;
   row.digest = begun.digest;
+  row.weight = begun.promise.has_value() ? 1 : 0;
+  row.loss_before = begun.promise.value_or(0);
   row.payload = std::move(begun.payload);
   return JournalRecord(std::move(row));
 }
@@ -63,11 +66,22 @@ JournalRecord JournalRecord::run_state(RunEventDecided decided) {
   return JournalRecord(std::move(row));
 }
 
+std::optional<float> JournalRecord::promise() const {
+  const JournalRow& row = of(RecordKind::kVersion);
+  return row.weight == 0 ? std::nullopt : std::optional(row.loss_before);
+}
+
 bool JournalRecord::has_device() const { return row_.kind == RecordKind::kTaskIssued || is_judgement(); }
 
 Real JournalRecord::inverse_participation() const {
   const Real inverse = of(RecordKind::kUpdate).step_scale;
   return inverse == 0 ? 1 : inverse;
+}
+
+UpdateNotes JournalRecord::notes() const {
+  UpdateNotes notes;
+  static_cast<void>(read_notes(&notes));
+  return notes;
 }
 
 const JournalRow& JournalRecord::of_device() const {

@@ -7,12 +7,14 @@
 #define GRADSTREAM_SERVER_JOURNAL_JOURNAL_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "server/journal/update_notes.h"
 
 namespace gradstream {
 
@@ -56,6 +58,7 @@ struct JournalRow {
   uint64_t digest = 0;
   uint64_t time_ms = 0;
   std::vector<uint8_t> payload;
+  std::vector<uint8_t> notes;  // server/journal/update_notes.h; empty: none
   friend bool operator==(const JournalRow&, const JournalRow&) = default;
 };
 
@@ -82,6 +85,7 @@ struct UpdateAccepted {
   float loss_before = 0;
   float loss_after = 0;
   std::vector<uint8_t> values = {};  // decoded: f32, f64 in the double build
+  UpdateNotes notes = {};            // sound ones
 };
 
 struct TaskEnded {
@@ -98,6 +102,9 @@ struct VersionBegun {
   Real step_scale = 0;
   uint64_t digest = 0;
   Trigger trigger = Trigger{};
+  // Of the round that it ends: what its step promises (server/rules/progress_watch.h), finite. None where the version
+  // ends no round of training, as that of an anchor phase.
+  std::optional<float> promise = {};
   // As server/rules/record.h has it: the blocks sent to replicas (scalar runs) or the model itself (tangent runs,
   // version 0). Where the run chooses cohorts it also names the devices asked.
   std::vector<uint8_t> payload = {};
@@ -159,11 +166,16 @@ class JournalRecord {
   Real inverse_participation() const;  // 1 in records of releases that did not know it
   float loss_before() const { return of(RecordKind::kUpdate).loss_before; }
   float loss_after() const { return of(RecordKind::kUpdate).loss_after; }
+  // Line and evaluation; none in records of releases that did not know them. kDataCorrupt: as decode_notes().
+  Status read_notes(UpdateNotes* out) const { return decode_notes(of(RecordKind::kUpdate).notes, out); }
+  // The same, and none where they do not read: a ledger has refused such a record.
+  UpdateNotes notes() const;
 
   // ---- kVersion ----
   Real step_scale() const { return of(RecordKind::kVersion).step_scale; }
   uint64_t digest() const { return of(RecordKind::kVersion).digest; }
   Trigger trigger() const { return static_cast<Trigger>(of(RecordKind::kVersion).detail); }
+  std::optional<float> promise() const;  // none also in records of releases that did not know it
 
   // ---- kRunState ----
   RunEvent run_event() const { return static_cast<RunEvent>(of(RecordKind::kRunState).detail); }

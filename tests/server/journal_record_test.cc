@@ -49,6 +49,19 @@ TEST(JournalRecord, TasksAndUpdatesHaveTheirColumns) {
             update);
 }
 
+TEST(JournalRecord, NotesOfAnUpdateHaveAColumnOfTheirOwn) {
+  const UpdateNotes notes = {UpdateLine{-1, 2}, UpdateEvaluation{3, 4, 0.5F}};
+  const JournalRecord record = JournalRecord::update({.device = 3, .values = {1, 2, 3, 4}, .notes = notes});
+  EXPECT_EQ(record.row().notes, encode_notes(notes));
+  EXPECT_EQ(record.notes(), notes);
+  EXPECT_TRUE(JournalRecord::update({.device = 3}).row().notes.empty());
+  JournalRow broken = record.row();
+  broken.notes.pop_back();
+  UpdateNotes out;
+  EXPECT_EQ(JournalRecord(broken).read_notes(&out), Status::kDataCorrupt);
+  EXPECT_EQ(JournalRecord(broken).notes(), UpdateNotes());
+}
+
 TEST(JournalRecord, EndsVersionsAndEventsHaveTheirColumns) {
   JournalRow verdict;
   verdict.kind = RecordKind::kVerdict;
@@ -103,6 +116,9 @@ TEST(JournalRecord, ReadersHaveTheNamesOfTheirKind) {
   const JournalRecord version = JournalRecord::begin_version({.version = 8, .trigger = Trigger::kGoal});
   EXPECT_EQ(version.trigger(), Trigger::kGoal);
   EXPECT_FALSE(version.has_device());
+  EXPECT_FALSE(version.promise().has_value()) << "also of releases that did not know it";
+  EXPECT_EQ(JournalRecord::begin_version({.version = 8, .promise = 0.25F}).promise(), 0.25F);
+  EXPECT_EQ(JournalRecord::begin_version({.version = 8, .promise = 0.0F}).promise(), 0.0F);
   EXPECT_FALSE(version.is_event(RunEvent::kExtended));  // whose number is that of the trigger
   const JournalRecord event = JournalRecord::run_state({.event = RunEvent::kExtended});
   EXPECT_TRUE(event.is_event(RunEvent::kExtended));
