@@ -104,7 +104,7 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
 
 // What has changed since `before`, once: the numbers first, then the likely cause and the key to change. Nothing is
 // changed by itself.
-void Coordinator::State::log_progress(const ProgressView& before) {
+void Coordinator::State::log_progress(const ProgressView& before, SmoothingFit fit_before) {
   const ProgressView& now = ledger.progress().view();
   const auto say = [&](LogLevel level, const char* event, const ProgressWords& words) {
     log(level, event,
@@ -117,6 +117,18 @@ void Coordinator::State::log_progress(const ProgressView& before) {
             .add("text", words.text)
             .add("remedy", words.remedy));
   };
+  const SmoothingVerdict& smoothing = ledger.progress().smoothing();
+  const ProgressWords misfit = smoothing_words(smoothing, parameters);
+  if (smoothing.fit != fit_before && !misfit.text.empty()) {
+    log(LogLevel::kWarn, "smoothing",
+        Fields()
+            .add("version", ledger.version())
+            .add("smoothing", number_text(static_cast<double>(parameters.local->smoothing)))
+            .add("at_quarter", number_text(smoothing.at_quarter))
+            .add("at_fourfold", number_text(smoothing.at_fourfold))
+            .add("text", misfit.text)
+            .add("remedy", misfit.remedy));
+  }
   if (now.drift_count != before.drift_count) {
     ++counters.drifts;
     say(LogLevel::kWarn, "drift", drift_words(now));
@@ -197,6 +209,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
   const ProgressView progress = ledger.progress().view();
+  const SmoothingFit fit = ledger.progress().smoothing().fit;
   const TaskStage stage = ledger.stage();
   const std::optional<Quality> quality = quality_before(ledger.version() + 1);
   note_evaluations(quality, ledger.task_terms().evaluates);
@@ -250,7 +263,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
         .add("quality", number_text(quality->metric));
   }
   log(LogLevel::kInfo, "round_closed", closed);
-  log_progress(progress);
+  log_progress(progress, fit);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);

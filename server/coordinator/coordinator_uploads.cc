@@ -287,7 +287,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
                                  .reason = reason,
                                  .step_time_us = step_time_us}),
          now_ms);
-  log_progress(before);
+  log_progress(before, ledger.progress().smoothing().fit);
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.

@@ -408,7 +408,7 @@ TaskTerms Ledger::task_terms() const {
       .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
       .draws_iterate = parameters_.local->iterate == Iterate::kUniform,
       .stage = stage(),
-      .evaluates = period > 0 && round_ % period == 0};
+      .evaluates = stage() == TaskStage::kTrain && period > 0 && open_.round % period == 0};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -559,7 +559,8 @@ std::string Ledger::state_text() const {
   const ProgressView& progress = progress_.view();
   text += std::string("progress=") + name_of(progress.state) + " ratio=" + std::to_string(progress.ratio) +
           " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
-          " unfit=" + std::to_string(progress_.unfit_count()) + "\n";
+          " unfit=" + std::to_string(progress_.unfit_count()) +
+          " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
   text += stage_text();
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";

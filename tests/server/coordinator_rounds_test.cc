@@ -178,6 +178,7 @@ void play_losses(TestServer* server, const std::vector<float>& losses, Real size
 TEST(CoordinatorRounds, SaysOnceThatTheRunDoesNotImprove) {
   RunParameters p = tangent_parameters();
   p.steps->step_size = 1e-4F;  // which makes the promises of these uploads large
+  p.steps->step_decay = 0;
   TestServer server(p);
   server.start();
   server.join(4);
