@@ -9,7 +9,7 @@
 #include "server/rules/record.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
