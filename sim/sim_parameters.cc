@@ -4,6 +4,7 @@
 #include "server/run/pace_keys.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -48,6 +49,9 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
       p.steps->server_step = Real{1} / 2;
     }
   }
+  p.fold->weight_share_max = options.weight_share_max;
+  p.units.keys().centre = options.centre;
+  p.units.keys().scale = options.scale;
 }
 
 }  // namespace
@@ -121,7 +125,6 @@ RunParameters sim_parameters(const SimOptions& options) {
   }
   set_participation(options, &p);
   set_policy(options, &p);
-  p.fold->weight_share_max = options.weight_share_max;
   return p;
 }
 

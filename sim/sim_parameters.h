@@ -30,6 +30,8 @@ struct SimOptions {
   // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
   // rounds
   uint32_t buffer_size = 0;
+  Centre centre = Centre::kNone;  // units of kpca's samples, as the run's
+  UnitScale scale = UnitScale::kNone;
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
   SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
   Participation participation = Participation::kAll;

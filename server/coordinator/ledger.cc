@@ -8,7 +8,7 @@
 #include "server/run/average_keys.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
 

@@ -2,7 +2,7 @@
 #include "server/base/fields.h"
 #include "server/coordinator/ledger.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 

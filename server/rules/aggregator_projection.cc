@@ -12,7 +12,7 @@
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {

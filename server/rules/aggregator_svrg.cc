@@ -16,7 +16,7 @@
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 

@@ -5,7 +5,7 @@
 #include "runtime/base/products.h"
 #include "server/run/participation.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 #include "server/run/weights.h"
 
 namespace gradstream {

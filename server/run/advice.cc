@@ -8,8 +8,8 @@
 #include "server/run/constant_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 #include "server/run/settle.h"
-#include "server/run/stages.h"
 
 namespace gradstream {
 namespace {

@@ -5,7 +5,7 @@
 #include "server/run/check_range.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 

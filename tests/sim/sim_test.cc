@@ -239,6 +239,41 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
   }
 }
 
+// Units are taken out before version 0 trains: the oracle computes each answer and each table again from the samples,
+// and all devices come to one digest whatever goes wrong in whichever stage.
+TEST(Simulation, OneDigestWithUnitsTakenOut) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    for (const UnitScale scale : {UnitScale::kNone, UnitScale::kCommon, UnitScale::kDeviation, UnitScale::kRange}) {
+      SimOptions options;
+      options.stream = stream;
+      options.centre = scale == UnitScale::kDeviation ? Centre::kNone : Centre::kFederated;
+      options.scale = scale;
+      options.round_count = 3;
+      digests.insert(expect_one_digest(options, 12));
+    }
+  }
+  EXPECT_EQ(digests.size(), 8U);
+}
+
+TEST(Simulation, UnitsComeBeforeEveryKindOfRun) {
+  SimOptions options;
+  options.centre = Centre::kFederated;
+  options.scale = UnitScale::kCommon;
+  options.round_count = 3;
+  options.correction_form = CorrectionForm::kMemory;
+  expect_one_digest(options, 8);
+  options.correction_form = CorrectionForm::kLocal;
+  options.stream = StreamKind::kTangentBlock;
+  options.tangent_solver = SolverId::kSvrg;
+  expect_one_digest(options, 8);
+  options = SimOptions();
+  options.centre = Centre::kFederated;
+  options.scale = UnitScale::kRange;
+  options.participation = Participation::kSchemeOne;
+  expect_one_digest(options, 8);
+}
+
 // What encodings leave out is kept, saved, taken back and carried to other models whatever goes wrong.
 TEST(Simulation, OneDigestWithErrorFeedback) {
   std::set<uint64_t> digests;
