@@ -3,6 +3,7 @@
 #include "runtime/problem/problem.h"
 #include "server/run/pace_keys.h"
 #include "server/run/parts.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -84,6 +85,8 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.local->direction_count = 4;
   p.local->local_step_count = 2;
   p.local->batch_size = 4;
+  p.quality->holdout_share = options.holdout_share;
+  p.quality->evaluation_period = options.holdout_share > 0 ? 2 : 0;
   // Without a memory, a device that was not asked for some versions may get a snapshot in place of the record that its
   // correction needs. That depends on its schedule, so only a run without a correction has one digest.
   const bool is_own = options.correction_form == CorrectionForm::kLocal;
