@@ -26,6 +26,8 @@ void set_participation(const SimOptions& options, RunParameters* parameters) {
 
 void set_policy(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
+  p.quality->holdout_share = options.holdout_share;
+  p.quality->evaluation_period = options.holdout_share > 0 ? 2 : 0;
   if (options.has_stragglers) {
     p.local->local_step_count = 6;
     p.trigger->steps_min = 1;
@@ -85,8 +87,6 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.local->direction_count = 4;
   p.local->local_step_count = 2;
   p.local->batch_size = 4;
-  p.quality->holdout_share = options.holdout_share;
-  p.quality->evaluation_period = options.holdout_share > 0 ? 2 : 0;
   // Without a memory, a device that was not asked for some versions may get a snapshot in place of the record that its
   // correction needs. That depends on its schedule, so only a run without a correction has one digest.
   const bool is_own = options.correction_form == CorrectionForm::kLocal;
