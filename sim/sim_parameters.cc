@@ -3,6 +3,7 @@
 #include "runtime/problem/problem.h"
 #include "server/run/pace_keys.h"
 #include "server/run/parts.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/units_keys.h"
 
@@ -26,6 +27,8 @@ void set_participation(const SimOptions& options, RunParameters* parameters) {
 
 void set_policy(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
+  p.quality->holdout_share = options.holdout_share;
+  p.quality->evaluation_period = options.holdout_share > 0 ? 2 : 0;
   if (options.has_stragglers) {
     p.local->local_step_count = 6;
     p.trigger->steps_min = 1;

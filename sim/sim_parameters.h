@@ -22,6 +22,7 @@ struct SimOptions {
   bool is_product = false;                                  // of several manifolds, not Stiefel alone
   bool is_grassmann = false;                                // the subspaces of those Stiefel points
   bool is_fixed_rank = false;                               // matrix completion at rank 2
+  Real holdout_share = 0;                                   // with evaluations in every second round
   uint32_t asks_needed = 0;                                 // losses are measured, with so many asks; 0: computed
   uint32_t fault_bits = 0;                                  // bit n: Fault n may happen
   bool has_stragglers =

@@ -76,6 +76,21 @@ TEST(Simulation, OneDigestWithLossesThatAreMeasured) {
   }
 }
 
+// Evaluations go through crashes of both ends, and replay: the end of each run compares the quality of versions too.
+TEST(Simulation, OneDigestWithSamplesHeldOut) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    const uint64_t of_all = Simulation(options, 0).run().digest;
+    options.holdout_share = static_cast<Real>(0.3);
+    const uint64_t of_some = expect_one_digest(options, 15);
+    EXPECT_NE(of_some, of_all) << "other minibatches";
+    expect_sound_with_stragglers(options, 10);
+    options.asks_needed = 3;
+    EXPECT_EQ(expect_one_digest(options, 5), of_some);
+  }
+}
+
 // Solver projection's, which uploads scalars or mean gradients.
 SimOptions memory_options(CorrectionForm form, bool uploads_means) {
   SimOptions options;
