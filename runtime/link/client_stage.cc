@@ -17,7 +17,7 @@ bool Client::keeps_sums() const { return config_.refuses_sums && is_units_stage(
 // Without samples that train there is no task to do: as with a ring that is still empty, or one that is held out whole.
 Status Client::check_sample_count() {
   const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
-  const uint32_t held = kTakesUnits && problem != nullptr ? problem->ops->sample_count(problem->context) : 1;
+  const uint32_t held = problem != nullptr ? problem->ops->sample_count(problem->context) : 1;
   for (uint32_t index = 0; index < held; ++index) {
     if (!is_held_out(index, run_.task.holdout)) {
       return Status::kOk;
