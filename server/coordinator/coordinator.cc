@@ -279,6 +279,7 @@ std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
 
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
 const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
+const QualityBook& Coordinator::quality() const { return state_->ledger.quality(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }

@@ -123,6 +123,31 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
 
 }  // namespace
 
+// Of the version that the version `version` was made from.
+std::optional<Quality> Coordinator::State::quality_before(uint32_t version) const {
+  const Quality* const quality = version == 0 ? nullptr : ledger.quality().find(version - 1);
+  return quality == nullptr ? std::nullopt : std::optional(*quality);
+}
+
+// Before the round closes: a version that was to be evaluated, and that nobody has evaluated, is named.
+void Coordinator::State::note_evaluations(const std::optional<Quality>& quality, bool was_wanted) {
+  if (!was_wanted || quality.has_value()) {
+    return;
+  }
+  NameList unable;
+  for (const uint32_t index : ledger.fleet().active_devices()) {
+    const DeviceRow& device = ledger.fleet().at(index);
+    if (device.is_heard && !device.image.can_evaluate) {
+      unable.add(device.name);
+    }
+  }
+  log(LogLevel::kWarn, "not_evaluated",
+      Fields()
+          .add("version", ledger.version())
+          .add("unable", unable.text())
+          .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
+}
+
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
@@ -133,6 +158,8 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
                               : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
+  const std::optional<Quality> quality = quality_before(ledger.version() + 1);
+  note_evaluations(quality, ledger.task_terms().evaluates);
   Status step_status = Status::kOk;
   DelayNotes notes;
   JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
@@ -161,19 +188,25 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   last_round.opened_ms = std::exchange(opened_ms, 0);
   last_round.asked = asked;
   last_round.wanted = wanted;
-  log(LogLevel::kInfo, "round_closed",
-      Fields()
-          .add("version", record.version())
-          .add_hex("digest", record.digest())
-          .add("trigger", trigger_name(trigger))
-          .add("folded", tally.on_time_count)
-          .add("late", tally.late_count)
-          .add("partial", tally.partial_count)
-          .add("missing", missing)
-          .add("loss_before", number_text(last_round.loss_before))
-          .add("loss_after", number_text(last_round.loss_after))
-          .add("upload_bytes", last_round.upload_bytes)
-          .add("record_bytes", record.payload().size()));
+  last_round.quality = quality;
+  Fields closed;
+  closed.add("version", record.version())
+      .add_hex("digest", record.digest())
+      .add("trigger", trigger_name(trigger))
+      .add("folded", tally.on_time_count)
+      .add("late", tally.late_count)
+      .add("partial", tally.partial_count)
+      .add("missing", missing)
+      .add("loss_before", number_text(last_round.loss_before))
+      .add("loss_after", number_text(last_round.loss_after))
+      .add("upload_bytes", last_round.upload_bytes)
+      .add("record_bytes", record.payload().size());
+  if (quality) {
+    closed.add("evaluated", quality->device_count)
+        .add("metric", quality_metric_name(ledger.quality().metric()))
+        .add("quality", number_text(quality->metric));
+  }
+  log(LogLevel::kInfo, "round_closed", closed);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);
@@ -191,6 +224,7 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
     summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());
+    summary.quality = quality_before(record.version());
     if (record.version() > 0) {
       replayed_rounds.push_back(std::move(summary));
     }

@@ -160,6 +160,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.image.board = hello.board;
   device.image.arena_size = hello.capabilities.arena_size;
   device.image.reset_cause = hello.reset_cause;
+  device.image.can_evaluate =
+      (hello.capabilities.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
   if (!lacks.empty() && !is_told) {
     Fields fields;
     fields.add("device", device.name).add("lacks", lacks);
@@ -438,6 +440,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.local_step_count = device.task.steps;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
+  task.evaluates = task.evaluates && device.image.can_evaluate;
   write_task(task, &message.body.task);
   message.body.task.digest = ledger.digest();
   respond(id, message, device.task.record_sequence);

@@ -112,6 +112,8 @@ struct Coordinator::State {
   void close_round(Trigger trigger, uint64_t now_ms);
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   bool is_version_full() const;
+  std::optional<Quality> quality_before(uint32_t version) const;
+  void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
   void count_notes(uint32_t version, const DelayNotes& notes);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
@@ -149,6 +151,7 @@ struct Coordinator::State {
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
                        FoldInput* input);
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
+  UpdateNotes take_notes(const UpdateNotes& said);
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);
   void count_refusal(gs_Reason reason);

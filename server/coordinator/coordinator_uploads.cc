@@ -197,6 +197,21 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
   return folds == Status::kOk ? gs_Reason_REASON_NONE : reason_of(folds);
 }
 
+// What goes into the journal of an update's notes: a part that is no number harms no update, and stays out.
+UpdateNotes Coordinator::State::take_notes(const UpdateNotes& said) {
+  UpdateNotes notes = said;
+  if (notes.line && !is_sound(*notes.line)) {
+    notes.line.reset();
+    ++counters.notes.lines_not_finite;
+  }
+  if (notes.evaluation &&
+      (!is_sound(*notes.evaluation) || !is_possible(ledger.quality().metric(), *notes.evaluation))) {
+    notes.evaluation.reset();
+    ++counters.notes.evaluations_not_finite;
+  }
+  return notes;
+}
+
 void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, const FoldInput& input, uint64_t now_ms) {
   const bool is_late = upload.base_version < ledger.version();
   std::vector<uint8_t> values(encoded_size(kRealEncoding, input.values.size()));
@@ -213,7 +228,8 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
                                 .step_time_us = measured_step_us(index, upload, now_ms),
                                 .loss_before = upload.loss_before,
                                 .loss_after = upload.loss_after,
-                                .values = std::move(values)}),
+                                .values = std::move(values),
+                                .notes = take_notes(upload.notes)}),
          now_ms, FoldSource::kLive);
   // What it refused for good it can do by now.
   DeviceRow& device = ledger.fleet().at(index);

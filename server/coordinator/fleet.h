@@ -86,6 +86,7 @@ struct DeviceImage {
   std::string board;
   uint32_t arena_size = 0;  // bytes
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+  bool can_evaluate = false;  // on samples held out; else it trains on all
 };
 
 // How often a device does what costs the server something, and what the log has of it.

@@ -5,6 +5,7 @@
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
@@ -68,6 +69,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
+      quality_(quality_metric(parameters.model->problem)),
       probabilities_(participation_probabilities(*parameters.cohort)),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
                                                        : parameters.wire->log_size_max) {
@@ -111,6 +113,7 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
     return Status::kDataCorrupt;
   }
   last_sequence_ = record.sequence();
+  quality_.take(record);
   return Status::kOk;
 }
 
@@ -176,6 +179,8 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
       record.weight() == 0 || record.weight() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
+  UpdateNotes notes;
+  GS_TRY(record.read_notes(&notes));
   FoldInput input = input_of(record);
   if (source == FoldSource::kLive) {
     GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
@@ -349,6 +354,7 @@ TaskTerms Ledger::task_terms() const {
             .steps_min = 1,
             .step_size = 1};
   }
+  const uint32_t period = parameters_.quality->evaluation_period;
   return {
       .solver = parameters_.local->solver,
       .batch_mode = parameters_.local->batch_mode,
@@ -357,7 +363,8 @@ TaskTerms Ledger::task_terms() const {
       .step_size = has_anchor_ ? local_step_ : parameters_.step_size_at(round_),
       .proximal = parameters_.local->proximal,
       .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
-      .draws_iterate = parameters_.local->iterate == Iterate::kUniform};
+      .draws_iterate = parameters_.local->iterate == Iterate::kUniform,
+      .evaluates = period > 0 && round_ % period == 0};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -502,6 +509,11 @@ std::string Ledger::state_text() const {
     text += "average=" + std::to_string(average_.count()) +
             " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
             "\n";
+  }
+  for (const Quality& quality : quality_.versions()) {
+    text += "quality=" + std::to_string(quality.version) + " devices=" + std::to_string(quality.device_count) +
+            " samples=" + std::to_string(quality.sample_count) + " loss=" + std::to_string(quality.loss) +
+            " metric=" + std::to_string(quality.metric) + "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0) {
     VersionRecord record;

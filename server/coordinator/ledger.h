@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/quality.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/aggregator.h"
@@ -59,6 +60,7 @@ struct TaskTerms {
   Real proximal = 0;
   Real curvature = 0;
   bool draws_iterate = false;
+  bool evaluates = false;  // the samples held out at the open version, where the device can
 };
 
 // What has come in for the open version, for the operator's log.
@@ -109,6 +111,7 @@ class Ledger {
   uint64_t digest() const { return digest_; }
   const Replica& replica() const { return replica_; }
   const ModelAverage& average() const { return average_; }
+  const QualityBook& quality() const { return quality_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
@@ -168,6 +171,7 @@ class Ledger {
   std::unique_ptr<Aggregator> aggregator_;
   std::optional<FoldInput> prepared_;  // without its values
   ModelAverage average_;
+  QualityBook quality_;
   const std::vector<Real> probabilities_;  // of participation
   uint32_t round_ = 0;
   uint64_t digest_ = 0;

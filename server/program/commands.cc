@@ -218,6 +218,14 @@ bool parse_version(const std::string& text, uint32_t* out) {
   return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
 }
 
+// Of the newest version that devices had evaluated.
+void add_quality(const QualityBook& quality, OutputLine* line) {
+  if (quality.latest() != nullptr) {
+    line->add_quoted("quality", quality_text(quality.metric(), quality.latest()->metric))
+        .add("evaluated", uint64_t{quality.latest()->version});
+  }
+}
+
 }  // namespace
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
@@ -282,6 +290,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   OutputLine line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);
+  add_quality(coordinator->quality(), &line);
   if (wants_average) {
     line.add_quoted("average", average.text());
   }
@@ -527,6 +536,42 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
   line.print(options);
 }
 
+// A line where devices have evaluated a version.
+void print_quality(const CommonOptions& options, const QualityBook& book) {
+  if (book.latest() == nullptr) {
+    return;
+  }
+  const Quality& quality = *book.latest();
+  OutputLine()
+      .add_quoted("text", quality_text(book.metric(), quality.metric))
+      .add("evaluated", uint64_t{quality.version})
+      .add("metric", quality_metric_name(book.metric()))
+      .add_real("value", quality.metric)
+      .add_real("loss", quality.loss)
+      .add("devices", uint64_t{quality.device_count})
+      .add("samples", quality.sample_count)
+      .print(options);
+}
+
+void print_devices(const CommonOptions& options, const std::vector<EnrolledDevice>& devices,
+                   std::map<uint32_t, DeviceTally>& tallies) {
+  for (const EnrolledDevice& device : devices) {
+    const DeviceTally& t = tallies[device.index];
+    OutputLine()
+        .add("device", device.name)
+        .add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state))
+        .add("tasks", t.tasks)
+        .add("folded", t.folded)
+        .add("late", t.late)
+        .add("refused", t.refused)
+        .add("last_task", uint64_t{t.last_task})
+        .add("last_verdict", verdict_text(t.last_verdict))
+        .add("last_version", uint64_t{t.last_version})
+        .print(options);
+  }
+}
+
 }  // namespace
 
 int status(const CommonOptions& options, uint32_t run_id) {
@@ -542,12 +587,14 @@ int status(const CommonOptions& options, uint32_t run_id) {
     return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
   RoundView round;
+  QualityBook quality(quality_metric(parameters.model->problem));
   uint64_t records = 0;
   std::map<uint32_t, DeviceTally> tallies;
   SqliteStore journal(database, run.id);
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     ++records;
     round.take(record);
+    quality.take(record);
     if (record.has_device()) {
       tally(record, &tallies[record.device()]);
     }
@@ -581,21 +628,8 @@ int status(const CommonOptions& options, uint32_t run_id) {
       .add("disabled", count(DeviceState::kDisabled))
       .print(options);
   print_round(options, run, round, parameters, devices);
-  for (const EnrolledDevice& device : devices) {
-    const DeviceTally& t = tallies[device.index];
-    OutputLine()
-        .add("device", device.name)
-        .add("index", uint64_t{device.index})
-        .add("state", device_state_text(device.state))
-        .add("tasks", t.tasks)
-        .add("folded", t.folded)
-        .add("late", t.late)
-        .add("refused", t.refused)
-        .add("last_task", uint64_t{t.last_task})
-        .add("last_verdict", verdict_text(t.last_verdict))
-        .add("last_version", uint64_t{t.last_version})
-        .print(options);
-  }
+  print_quality(options, quality);
+  print_devices(options, devices, tallies);
   return kExitOk;
 }
 

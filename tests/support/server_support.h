@@ -42,6 +42,7 @@ struct TestUpload {
   uint32_t step_time_us = 0;
   float loss_before = 2;
   float loss_after = 1;
+  UpdateNotes notes = {};
 };
 
 std::vector<DeviceMessage> upload_messages(const TestUpload& upload);

@@ -269,6 +269,12 @@ function showRun() {
   put('version', 'Version', run.has_version ? count(run.version) : 'none yet', `of ${count(run.round_count)}`,
       run.has_version ? [run.version, run.round_count] : null);
   put('loss', 'Loss', last ? figure(last.loss_before) : '\u2013', last ? lossTrend() : LOSS_NOTE);
+  if (run.quality) {
+    const isShare = run.quality.metric === 'accuracy' || run.quality.metric === 'explained_variance';
+    put('quality', 'Quality', isShare ? run.quality.text.replace('quality ', '') : figure(run.quality.value),
+        `${words(run.quality.metric)} of version ${count(run.quality.version)}, ` +
+        `${plural(run.quality.samples, 'sample')} held out`);
+  }
   const isOpen = run.has_version && !isOver(run);
   put('round', 'Open version', isOpen ? `${count(answers)} of ${count(round.wanted)}` : '\u2013', '',
       isOpen ? [answers, round.wanted] : null);
