@@ -142,6 +142,9 @@ bool TimedFleet::is_fault(const Action& action) const {
 }
 
 void TimedFleet::on_log(const Action& action) {
+  if (on_log_line) {
+    on_log_line(action);
+  }
   // Those events speak of one device only.
   const bool is_refusal =
       action.event == "update_refused" || action.event == "task_refused" || action.event == "device_not_capable";
@@ -421,6 +424,9 @@ void TimedFleet::handle_up(Event& event) {
     return;
   }
   reader.pop();
+  if (on_device_message) {
+    on_device_message(event.device, &message);
+  }
   server_->on_message(event.session, event.device, message, now_ms_);
   take_server_actions();
 }
