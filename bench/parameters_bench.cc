@@ -4,6 +4,7 @@
 // Exit status: 0 every bar holds; 1 one is missed; 2 usage; 8 or 10 the output is lost (host/output_end.h).
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -47,6 +48,13 @@ std::string workload_names() {
   return names;
 }
 
+// "-": the part was not run.
+std::string text_of(double figure) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2e", figure);
+  return std::isnan(figure) ? "-" : text;
+}
+
 void run_jobs(std::vector<BenchJob>* jobs, uint32_t thread_count) {
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;
@@ -83,11 +91,12 @@ int run_parts(const BenchArguments& arguments) {
     return 2;
   }
   print_format(
-      "result: workloads=%zu runs=%zu digits_150=%.2e digits_300=%.2e worst_kpca=%.2e worst_least_squares=%.2e "
-      "worst_logistic=%.2e missed_bad_runs=%s false_alarms=%s missed_bars=%u\n",
-      figures.workloads.size(), job_count, figures.digits_150, figures.digits_300, figures.worst_kpca,
-      figures.worst_least_squares, figures.worst_logistic, figures.missed_bad_runs.c_str(),
-      figures.false_alarms.c_str(), figures.missed_bars);
+      "result: workloads=%zu runs=%zu digits_150=%s digits_300=%s worst_kpca=%s worst_least_squares=%s "
+      "worst_logistic=%s missed_bad_runs=%s false_alarms=%s missed_bars=%u\n",
+      figures.workloads.size(), job_count, text_of(figures.digits_150).c_str(), text_of(figures.digits_300).c_str(),
+      text_of(figures.worst_kpca).c_str(), text_of(figures.worst_least_squares).c_str(),
+      text_of(figures.worst_logistic).c_str(), figures.missed_bad_runs.c_str(), figures.false_alarms.c_str(),
+      figures.missed_bars);
   return figures.missed_bars == 0 ? 0 : 1;
 }
 
@@ -102,11 +111,12 @@ int run(int argc, char** argv) {
   app.add_option("--seed", arguments.choice.seed, "only this one; without it 1 to 3, of constant steps 1 to 5");
   app.add_option("--rounds", arguments.choice.round_count, "of every run; gaps at later rounds are infinite")
       ->check(CLI::Range(1U, kMarkRounds.back()));
+  app.add_option("--set", arguments.choice.keys, "a line of [run] for every run: step_size=\"auto\"");
   app.add_option("--threads", arguments.thread_count, "runs at a time")
       ->check(CLI::Range(1U, kThreadCountMax))
       ->capture_default_str();
   auto* quick = app.add_flag("--quick", arguments.is_quick, "part auto of two workloads, seed 1: what ./run test runs");
-  for (const char* other : {"--part", "--workload", "--seed", "--rounds"}) {
+  for (const char* other : {"--part", "--workload", "--seed", "--rounds", "--set"}) {
     quick->excludes(app.get_option(other));
   }
   app.footer("Exit status: 0 every bar holds; 1 one is missed; 2 usage; 8 or 10 its output is lost.");
@@ -119,7 +129,7 @@ int run(int argc, char** argv) {
   }
   if (arguments.is_quick) {
     arguments.parts = {"auto"};
-    arguments.choice = {{std::begin(kQuickWorkloads), std::end(kQuickWorkloads)}, 1, {}};
+    arguments.choice = {{std::begin(kQuickWorkloads), std::end(kQuickWorkloads)}, 1, {}, {}};
   }
   return run_parts(arguments);
 }

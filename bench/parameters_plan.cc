@@ -341,7 +341,7 @@ std::vector<BenchJob> jobs_of(BenchPart part, const BenchChoice& choice) {
           const uint32_t round_count = part == BenchPart::kSmoothing ? 1
                                        : is_constant                 ? kConstantRounds
                                                                      : kMarkRounds.back();
-          jobs.push_back({&row, part, seed, choice.round_count.value_or(round_count), value, {}, 0});
+          jobs.push_back({&row, part, seed, choice.round_count.value_or(round_count), value, choice.keys, {}, 0});
         }
       }
     }
@@ -369,6 +369,8 @@ void run_job(BenchJob* job) {
   } else if (job->part == BenchPart::kSmoothing) {
     run.keys = {"smoothing = " + exact(job->value)};
   }
+  run.is_automatic = !is_constant;
+  run.keys.insert(run.keys.end(), job->keys.begin(), job->keys.end());
   job->outcome = run_bench(run);
   job->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }

@@ -35,6 +35,7 @@ struct BenchJob {
   uint32_t seed = 1;
   uint32_t round_count = kMarkRounds.back();
   double value = 0;  // kConstant: step over the workload's step_unit(), or kOldDefault; kSmoothing: the smoothing
+  std::vector<std::string> keys;  // of BenchChoice
   BenchOutcome outcome;
   double seconds = 0;
 };
@@ -43,6 +44,7 @@ struct BenchChoice {
   std::vector<std::string> names;  // workloads whose name contains one of them; empty: all
   std::optional<uint32_t> seed;    // only this one
   std::optional<uint32_t> round_count;
+  std::vector<std::string> keys;  // of every run, lines of [run]: `local_step_count = 1`
 };
 
 std::vector<BenchJob> jobs_of(BenchPart part, const BenchChoice& choice);

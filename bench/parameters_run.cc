@@ -100,6 +100,10 @@ BenchOutcome run_bench(const BenchRun& run) {
     outcome.fault = objection.sentence;
     return outcome;
   }
+  if (run.is_automatic && config.run.steps->step_size != 0) {
+    outcome.fault = "step_size is " + value_text(config, "run.step_size") + ", and this run must find it by itself";
+    return outcome;
+  }
   const ParameterWorkload& workload = *run.workload;
   std::vector<Problem> problems;
   for (uint32_t i = 0; i < workload.table_row().device_count; ++i) {
