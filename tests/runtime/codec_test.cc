@@ -529,8 +529,8 @@ TEST(Codec, CountsOfAnUpdateMustAgree) {
   EXPECT_REFUSED(make_update_scalars, kDataCorrupt, body.update_scalars.encoding = gs_ENCODING_NONE);
   EXPECT_REFUSED(make_update_scalars, kDataCorrupt, body.update_scalars.encoding = gs_ENCODING_F64);
   EXPECT_REFUSED(make_update_scalars, kDataCorrupt, {
-    body.update_scalars.steps_done = 65536;
-    body.update_scalars.direction_count = 65536;  // product 0 in 32 bits
+    body.update_scalars.steps_done = 1U << 20;
+    body.update_scalars.direction_count = 1U << 12;  // product 0 in 32 bits
     body.update_scalars.value_count = 0;
   });
   EXPECT_REFUSED(make_update_tangent, kDataCorrupt, body.update_tangent.steps_done = kLocalStepCountMax + 1);
