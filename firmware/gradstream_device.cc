@@ -267,7 +267,7 @@ void gs_status(gs_status_view* out) {
   out->run_finished = client.run_finished();
   out->connected = device.is_connected();
   out->version = has_model ? client.replica().version() : 0;
-  out->digest = has_model ? client.replica().digest() : 0;
+  out->digest = has_model ? client.digest() : 0;
   out->last_wait = static_cast<uint32_t>(client.last_wait());
   out->last_reason = static_cast<uint32_t>(client.last_reason());
   out->bad_sample = client.sample_fault().what != nullptr ? client.sample_fault().sample + 1 : 0;

@@ -1,5 +1,6 @@
 // What the client does next, and what becomes of a session. Its other parts: client_send.cc the messages to the server,
-// client_receive.cc those from it, client_task.cc runs, models and tasks, client_save.cc what survives a reset.
+// client_receive.cc those from it, client_task.cc runs, models and tasks, client_stage.cc
+// what comes before training, client_save.cc what survives a reset.
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/link/client.h"
@@ -80,6 +81,10 @@ ClientAction Client::poll_exchange(uint64_t now_ms) {
 
 ClientAction Client::poll_train(uint64_t now_ms) {
   if (!task_.is_begun) {
+    uint64_t wake_ms = 0;
+    if (kTakesUnits && progress_.line != nullptr && !step_line(now_ms, &wake_ms)) {
+      return wait_until(wake_ms);
+    }
     const Status status = begin_task(now_ms);
     if (status != Status::kOk) {
       refuse_task(run_.task.sequence, status, now_ms);

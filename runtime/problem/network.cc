@@ -230,9 +230,9 @@ void scale_inputs(const Network& network, uint32_t count, Real* inputs) {
 }
 
 // What layers see of a sample, and its targets.
-Status read_sample(const Outline& outline, uint32_t index, Real* out) {
+Status take_sample(const Outline& outline, const Batch& batch, uint32_t index, Real* out) {
   const SampleSource& source = outline.data.source;
-  GS_TRY(source.read(source.context, index, out));
+  GS_TRY(read_sample(source, batch, index, out));
   if (!all_finite(source.dimension, out)) {
     return Status::kNotFinite;
   }
@@ -248,7 +248,7 @@ Status fill_slot(const Evaluation& e, uint32_t index, Real* slot, Pieces& pieces
     if (!pieces.take(0)) {
       return Status::kUnfinished;
     }
-    GS_TRY(read_sample(outline, index, sample));
+    GS_TRY(take_sample(outline, e.batch, index, sample));
   }
   pieces.end_group(1);
   if (outline.cut == 0) {
@@ -393,6 +393,11 @@ Status check_shape(const void* context, Shape shape) {
   return fits ? Status::kOk : Status::kInvalidArgument;
 }
 
+UnitsSource units_source(const void* context) {
+  const NetworkSamples& data = *static_cast<const NetworkSamples*>(context);
+  return {&data.source, network_input_count(*data.network)};
+}
+
 bool lacks_gradient(const void* context) { return !has_gradient(Outline(data_of(context))); }
 
 Result<Real> loss_of(const Outline& outline, const Layout& layout, const Real* x, const Displacement* displacement,
@@ -525,6 +530,7 @@ const ProblemOps kNetworkOps = {
     .kept_size = kept_size,
     .allow_kept = allow_kept,
     .lacks_gradient = lacks_gradient,
+    .units_source = units_source,
 };
 
 }  // namespace gradstream

@@ -107,6 +107,7 @@ Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gr
   const Problem& problem = input.problem;
   EvaluationProgress& progress = input.progress->evaluation;
   batch.progress = &progress;
+  batch.units = input.units;
   return charge_evaluation(progress, arena, [&] {
     if (loss == nullptr) {
       return problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);

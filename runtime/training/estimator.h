@@ -46,6 +46,7 @@ struct EstimateInput {
   uint32_t step = 0;
   const Real* z = nullptr;
   EstimateProgress* progress = nullptr;  // null: the estimate is made in one call
+  const Units* units = nullptr;          // taken out of the samples; null: none
 };
 
 struct EstimatorOps {

@@ -346,6 +346,7 @@ const StallCause& Coordinator::stall_cause() const { return state_->ledger.stall
 const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
 const std::deque<RoundSummary>& Coordinator::replayed_rounds() const { return state_->replayed_rounds; }
 bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }
+const ProgressView& Coordinator::progress() const { return state_->ledger.progress().view(); }
 
 std::string Coordinator::state_text() const { return state_->ledger.state_text(); }
 void Coordinator::plant_double_fold_for_test() { state_->folds_duplicates = true; }

@@ -32,6 +32,7 @@
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
+#include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/model_average.h"
@@ -93,6 +94,7 @@ struct CoordinatorCounters {
   uint64_t messages_unexpected = 0;
   uint64_t messages_over_rate = 0;                           // of devices beyond CoordinatorLimits::device_messages
   uint64_t steps_failed = 0;                                 // versions closed without a step
+  uint64_t drifts = 0;                                       // times that the losses moved away after they had settled
   std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
 };
 
@@ -243,6 +245,8 @@ class Coordinator {
   // The rounds that replay() met, the last kReplayedRoundMax, oldest first: as far as the journal knows them.
   const std::deque<RoundSummary>& replayed_rounds() const;
   bool is_storage_failed() const;
+  // Whether the run improves, by its journal.
+  const ProgressView& progress() const;
 
   // All that the journal decides, one line for each part, for tests that compare two coordinators.
   std::string state_text() const;

@@ -102,6 +102,44 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
   }
 }
 
+// What has changed since `before`, once: the numbers first, then the likely cause and the key to change. Nothing is
+// changed by itself.
+void Coordinator::State::log_progress(const ProgressView& before) {
+  const ProgressView& now = ledger.progress().view();
+  const auto say = [&](LogLevel level, const char* event, const ProgressWords& words) {
+    log(level, event,
+        Fields()
+            .add("version", ledger.version())
+            .add("promise_ratio", number_text(now.ratio))
+            .add("kept", number_text(now.kept))
+            .add("loss", number_text(now.loss))
+            .add("first_loss", number_text(now.first_loss))
+            .add("text", words.text)
+            .add("remedy", words.remedy));
+  };
+  if (now.drift_count != before.drift_count) {
+    ++counters.drifts;
+    say(LogLevel::kWarn, "drift", drift_words(now));
+  }
+  if (now.state == before.state) {
+    return;
+  }
+  const ProgressWords words = progress_words(now, parameters);
+  switch (now.state) {
+    case ProgressState::kNotImproving:
+      return say(LogLevel::kWarn, "not_improving", words);
+    case ProgressState::kDiverged:
+      return say(LogLevel::kWarn, "diverged", words);
+    case ProgressState::kStillFalling:
+      return say(LogLevel::kInfo, "still_falling", words);
+    case ProgressState::kSettled:
+      return say(LogLevel::kInfo, "settled", words);
+    case ProgressState::kStarting:
+    case ProgressState::kWatching:
+      return;
+  }
+}
+
 namespace {
 
 // What record and tally tell of a version that is made.
@@ -133,6 +171,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
                               : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
+  const ProgressView progress = ledger.progress().view();
   Status step_status = Status::kOk;
   DelayNotes notes;
   JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
@@ -174,6 +213,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("loss_after", number_text(last_round.loss_after))
           .add("upload_bytes", last_round.upload_bytes)
           .add("record_bytes", record.payload().size()));
+  log_progress(progress);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);

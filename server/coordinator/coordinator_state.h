@@ -113,6 +113,7 @@ struct Coordinator::State {
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   bool is_version_full() const;
   void count_notes(uint32_t version, const DelayNotes& notes);
+  void log_progress(const ProgressView& before);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
 

@@ -1,6 +1,7 @@
 #include "server/coordinator/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
@@ -69,6 +70,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
       probabilities_(participation_probabilities(*parameters.cohort)),
+      progress_(parameters),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
                                                        : parameters.wire->log_size_max) {
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
@@ -110,6 +112,7 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   if (status != Status::kOk) {
     return Status::kDataCorrupt;
   }
+  progress_.follow(record);
   last_sequence_ = record.sequence();
   return Status::kOk;
 }
@@ -318,11 +321,28 @@ void Ledger::remember(VersionRecord record) {
   }
 }
 
-JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger) const {
+// A promise is stored as f32: what is beyond it is said as the most that this holds.
+std::optional<float> Ledger::promise_of(const VersionRecord& record, Status step_status) const {
+  if (is_anchor_phase()) {
+    return std::nullopt;
+  }
+  double promise = step_status == Status::kOk ? record.promise.value : 0;
+  if (step_status == Status::kOk && replica_.has_sum() && !record.blocks.empty()) {
+    const double factor =
+        static_cast<double>(estimate_factor(parameters_.model->shape, parameters_.local->direction_count));
+    promise = static_cast<double>(record.step_scale) * factor * factor *
+              square_sum({replica_.record_sum(), parameters_.model->shape.size()});
+  }
+  const double most = static_cast<double>(std::numeric_limits<float>::max());
+  return promise < most ? static_cast<float>(promise) : std::numeric_limits<float>::max();
+}
+
+JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise) const {
   JournalRecord out = JournalRecord::begin_version({.version = record.version,
                                                     .step_scale = record.step_scale,
                                                     .digest = record.digest,
                                                     .trigger = trigger,
+                                                    .promise = promise,
                                                     .payload = encode_payload(record)});
   out.set_sequence(last_sequence_ + 1);
   return out;
@@ -419,8 +439,9 @@ JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayN
   record.digest = replica_.digest();
   record.has_parts = parameters_.model_parts() != 0;
   record.cohort = next_cohort(record);
-  JournalRecord out = journal_record(record, trigger);
+  JournalRecord out = journal_record(record, trigger, promise_of(record, status));
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
+  progress_.follow(out);
   last_sequence_ = out.sequence();
   return out;
 }
@@ -490,6 +511,10 @@ std::string Ledger::state_text() const {
   if (!stall_.empty()) {
     text += "stall=" + stall_.cause + " text=" + stall_.text + " remedy=" + stall_.remedy + "\n";
   }
+  const ProgressView& progress = progress_.view();
+  text += std::string("progress=") + name_of(progress.state) + " ratio=" + std::to_string(progress.ratio) +
+          " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
+          " unfit=" + std::to_string(progress_.unfit_count()) + "\n";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/aggregator.h"
@@ -121,6 +122,8 @@ class Ledger {
   // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
+  // Whether the run improves, by its records up to now.
+  const RunProgress& progress() const { return progress_; }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
 
@@ -156,7 +159,9 @@ class Ledger {
   // After the replica has followed the record.
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
-  JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
+  JournalRecord journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise = {}) const;
+  // Of the open version, whose record the replica has followed; step_status as close_version() says it.
+  std::optional<float> promise_of(const VersionRecord& record, Status step_status) const;
   void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
@@ -181,6 +186,7 @@ class Ledger {
   uint32_t extension_count_ = 0;
   StallCause stall_;
   RoundTally tally_;
+  RunProgress progress_;
   uint64_t last_sequence_ = 0;
   // The last records, as many as may still be sent as a Log.
   std::deque<LoggedRecord> log_;

@@ -16,6 +16,7 @@
 #include "host/file_cause.h"
 #include "host/standard_files.h"
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
 #include "server/program/run_export.h"
@@ -527,6 +528,37 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
   line.print(options);
 }
 
+// What `status` takes of a journal.
+struct JournalView {
+  explicit JournalView(const RunParameters& parameters) : progress(parameters) {}
+  void take(const JournalRecord& record) {
+    ++records;
+    round.take(record);
+    progress.follow(record);
+    if (record.has_device()) {
+      tally(record, &tallies[record.device()]);
+    }
+  }
+  RoundView round;
+  RunProgress progress;
+  uint64_t records = 0;
+  std::map<uint32_t, DeviceTally> tallies;
+};
+
+// Whether the run improves, with the likely cause and the remedy where there is one.
+void print_progress(const CommonOptions& options, const ProgressView& view, const RunParameters& parameters) {
+  OutputLine line;
+  line.add("progress", name_of(view.state))
+      .add_real("promise_ratio", view.ratio)
+      .add_real("kept", view.kept)
+      .add("drifts", uint64_t{view.drift_count});
+  const ProgressWords words = progress_words(view, parameters);
+  if (!words.text.empty()) {
+    line.add_quoted("text", words.text).add_quoted("remedy", words.remedy);
+  }
+  line.print(options);
+}
+
 }  // namespace
 
 int status(const CommonOptions& options, uint32_t run_id) {
@@ -541,16 +573,10 @@ int status(const CommonOptions& options, uint32_t run_id) {
   if (error) {
     return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
-  RoundView round;
-  uint64_t records = 0;
-  std::map<uint32_t, DeviceTally> tallies;
+  JournalView view(parameters);
   SqliteStore journal(database, run.id);
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
-    ++records;
-    round.take(record);
-    if (record.has_device()) {
-      tally(record, &tallies[record.device()]);
-    }
+    view.take(record);
     return true;
   });
   const Expected<std::vector<EnrolledDevice>> found = read == StoreStatus::kOk ? database.devices() : read;
@@ -571,18 +597,21 @@ int status(const CommonOptions& options, uint32_t run_id) {
   line.add("run", uint64_t{run.id})
       .add("name", run.name)
       .add_quoted("state", stored_run_state_text(run.state))
-      .add("version", uint64_t{round.version})
-      .add_hex("digest", round.digest)
-      .add("records", records)
+      .add("version", uint64_t{view.round.version})
+      .add_hex("digest", view.round.digest)
+      .add("records", view.records)
       .add("devices", count(DeviceState::kActive))
       .add("revoked", count(DeviceState::kRevoked))
       .add_flag("served", is_served)
       .add("pending", count(DeviceState::kPending))
       .add("disabled", count(DeviceState::kDisabled))
       .print(options);
-  print_round(options, run, round, parameters, devices);
+  print_round(options, run, view.round, parameters, devices);
+  if (view.round.has_version) {
+    print_progress(options, view.progress.view(), parameters);
+  }
   for (const EnrolledDevice& device : devices) {
-    const DeviceTally& t = tallies[device.index];
+    const DeviceTally& t = view.tallies[device.index];
     OutputLine()
         .add("device", device.name)
         .add("index", uint64_t{device.index})

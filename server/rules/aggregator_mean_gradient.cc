@@ -28,6 +28,7 @@ class AggregatorMeanGradient : public Aggregator {
                          weights_.effective_steps();
     std::vector<Real> v(parameters().model->shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
+    record->promise.value = static_cast<double>(record->step_scale) * square_sum(v);
     GS_TRY(context_.replica->gradient_step(v.data(), record->step_scale, v.data(), *context_.arena));
     record->model = model_bytes(parameters().model->shape, v.data());
     return Status::kOk;

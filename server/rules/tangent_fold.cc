@@ -71,10 +71,13 @@ VersionRecord stand_still_record(const AggregatorContext& context) {
   return record;
 }
 
-Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, VersionRecord* record) {
+Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, Real local_step,
+                           VersionRecord* record) {
   record->step_scale = context.parameters->steps->server_step * fold.effective_steps();
   std::vector<Real> v;
   GS_TRY(fold.finish(&v));
+  // The mean is -eta d, and the step eta_g eta K_eff.
+  record->promise.value = static_cast<double>(record->step_scale) * square_sum(v) / static_cast<double>(local_step);
   GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));
   record->model = model_bytes(context.parameters->model->shape, v.data());
   return Status::kOk;

@@ -82,6 +82,13 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
     metrics.sample("gradstream_run_state", std::string("state=\"") + text + "\"", state == s.run_state ? "1" : "0");
   }
   metrics.gauge("gradstream_model_version", "The newest version.", s.version);
+  metrics.begin("gradstream_run_progress", "gauge", "1 for what the run's progress is judged to be, 0 for the others.");
+  for (const auto& [text, state] : names_of<ProgressState>()) {
+    metrics.sample("gradstream_run_progress", std::string("state=\"") + text + "\"",
+                   state == s.progress.state ? "1" : "0");
+  }
+  metrics.gauge("gradstream_run_promise_ratio",
+                "What the last 10 rounds promised over all that the loss has fallen; 0: unknown.", s.progress.ratio);
   metrics.gauge("gradstream_round_answers", "Answers in for the open round.", s.round.answers);
   metrics.gauge("gradstream_round_wanted", "Answers that close it.", s.round.wanted);
   metrics.gauge("gradstream_round_asked", "Devices asked in it.", s.round.asked);
@@ -242,6 +249,20 @@ std::string parameters_json(const RunParameters& parameters) {
   return object.text();
 }
 
+std::string progress_json(const WatchSnapshot& s) {
+  const ProgressView& view = s.progress;
+  const ProgressWords words = s.parameters == nullptr ? ProgressWords() : progress_words(view, *s.parameters);
+  return Object()
+      .word("state", name_of(view.state))
+      .add("promise_ratio", view.ratio)
+      .add("kept", view.kept)
+      .add("recent_share", view.recent_share)
+      .add("drifts", view.drift_count)
+      .add("text", words.text)
+      .add("remedy", words.remedy)
+      .text();
+}
+
 std::string run_json(const WatchSnapshot& s) {
   const RoundProgressView& round = s.round;
   const Object open = Object()
@@ -261,6 +282,7 @@ std::string run_json(const WatchSnapshot& s) {
            s.stall.empty()
                ? "null"
                : Object().add("cause", s.stall.cause).add("text", s.stall.text).add("remedy", s.stall.remedy).text())
+      .raw("progress", progress_json(s))
       .add("has_version", s.has_version)
       .add("version", s.version)
       .add("digest", hex(s.digest))

@@ -606,10 +606,10 @@ TEST(Codec, PartsAreKnownAndThoseOfTheSnapshot) {
   EXPECT_EQ(decode_message(encode(m), &decoded), Status::kOk);
   m.body.snapshot_chunk.parts = 16;
   EXPECT_EQ(decode_message(encode(m), &decoded), Status::kDataCorrupt);
-  m.body.snapshot_chunk.parts = 40;
+  m.body.snapshot_chunk.parts = 8 + 128;
   EXPECT_EQ(decode_message(encode(m), &decoded), Status::kDataCorrupt);
   m = make_welcome_with_parts();
-  m.body.welcome.model_parts = 32;
+  m.body.welcome.model_parts = 128;
   EXPECT_EQ(decode_message(encode(m), &decoded), Status::kDataCorrupt);
 }
 

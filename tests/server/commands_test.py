@@ -1636,7 +1636,8 @@ retry_max_ms = 5
                   "claims_granted", "updates_folded", "updates_late", "updates_partial", "updates_refused",
                   "updates_without_time", "updates_loss_not_finite", "updates_still", "steps_clamped",
                   "curves_antiparallel", "updates_duplicate", "updates_superseded", "tasks_issued", "tasks_abandoned",
-                  "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed"}
+                  "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed",
+                  "drifts"}
         self.assertEqual(peers & others, set())
         self.assertEqual(peers | others, counters)
 

@@ -158,5 +158,74 @@ TEST(CoordinatorRounds, UpdatesThatMakeNoStepLeaveTheModel) {
   EXPECT_TRUE(server.has_log("step_failed version=1"));
 }
 
+// Rounds whose losses are these, and whose steps have this size, 1 being that of good_upload().
+void play_losses(TestServer* server, const std::vector<float>& losses, Real size = 1) {
+  for (const float loss : losses) {
+    for (uint32_t device = 0; device < 4; ++device) {
+      server->pull(device);
+      TestUpload upload = server->good_upload(device);
+      upload.loss_before = loss;
+      for (Real& value : upload.values) {
+        value *= size;
+      }
+      server->upload(device, upload);
+    }
+  }
+}
+
+TEST(CoordinatorRounds, SaysOnceThatTheRunDoesNotImprove) {
+  RunParameters p = tangent_parameters();
+  p.steps->step_size = 1e-4F;  // which makes the promises of these uploads large
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  std::vector<float> losses = {2};
+  for (int round = 1; round < 40; ++round) {
+    losses.push_back(round % 2 == 0 ? 1.0F : 1.1F);
+  }
+  play_losses(&server, losses);
+  EXPECT_EQ(server.coordinator->progress().state, ProgressState::kNotImproving);
+  EXPECT_EQ(server.log_count("not_improving version=23"), 1U);
+  EXPECT_EQ(server.log_count("not_improving"), 1U) << "at a change alone";
+  EXPECT_EQ(server.log_level("not_improving"), LogLevel::kWarn);
+  EXPECT_TRUE(server.has_log("kept 0 %: the step is likely too long"));
+  EXPECT_TRUE(server.has_log("step_size = 1e-05, a tenth"));
+  const ProgressView before = server.coordinator->progress();
+  server.restart();
+  EXPECT_EQ(server.coordinator->progress(), before) << "it follows from the journal";
+  EXPECT_EQ(server.log_count("not_improving"), 1U) << "old news";
+}
+
+TEST(CoordinatorRounds, SaysThatASettledRunDrifts) {
+  TestServer server(tangent_parameters());
+  server.start();
+  server.join(4);
+  std::vector<float> losses;
+  for (int round = 0; round < 100; ++round) {
+    losses.push_back(1 + 3 / static_cast<float>(1 << std::min(round, 20)) + (round >= 95 ? 0.5F : 0.0F));
+  }
+  play_losses(&server, losses, static_cast<Real>(1e-3));
+  EXPECT_EQ(server.log_count("settled"), 1U);
+  EXPECT_EQ(server.log_count("drift"), 1U);
+  EXPECT_EQ(server.coordinator->counters().drifts, 1U);
+  EXPECT_TRUE(server.has_log("the median loss of the last 5 rounds is 1.5, that of the 50 before is 1"));
+}
+
+TEST(CoordinatorRounds, SaysThatARunDivergedWhoseUpdatesAreRefused) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  server.round(4);
+  for (uint32_t device = 0; device < 2; ++device) {
+    EXPECT_FALSE(server.has_log("diverged"));
+    server.pull(device);
+    TestUpload upload = server.good_upload(device);
+    upload.values[0] = 1e30F;
+    server.upload(device, upload);
+  }
+  EXPECT_EQ(server.log_count("diverged version=1"), 1U);
+  EXPECT_TRUE(server.has_log("the updates of half of the devices were refused for their values"));
+}
+
 }  // namespace
 }  // namespace gradstream
