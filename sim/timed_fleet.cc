@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/training/stages.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
 
@@ -263,7 +264,7 @@ void TimedFleet::boot(uint32_t index) {
     return;
   }
   ClientConfig config;
-  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_};
+  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_, &kStageForm};
   config.firmware_version = "timed";
   config.jitter_seed = index * 1000 + device.boot_count++;
   device.arena = std::make_unique<Arena>(device.memory.get(), device.memory_size);

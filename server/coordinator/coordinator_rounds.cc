@@ -39,10 +39,10 @@ void Coordinator::State::begin_time(uint64_t now_ms) {
 
 // Answers that close the open version as it stands, for those who watch: judge_round() decides.
 uint32_t Coordinator::State::wanted_answers() const {
-  const uint32_t asked = ledger.fleet().asked_count();
+  const uint32_t asked = asked_count();
   const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
-  if (ledger.is_anchor_phase()) {
-    return is_past ? update_least(parameters, asked) : asked;
+  if (ledger.asks_everybody()) {
+    return is_past ? least_of_all(parameters, asked) : asked;
   }
   if (parameters.trigger->buffer_size > 0) {
     return is_past ? 1 : parameters.trigger->buffer_size;
@@ -60,13 +60,13 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
     return;
   }
   RoundProgress progress;
-  progress.asked_count = ledger.fleet().asked_count();
+  progress.asked_count = asked_count();
   progress.on_time_count = ledger.tally().on_time_count;
   progress.late_count = ledger.tally().late_count;
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
-  progress.is_anchor = ledger.is_anchor_phase();
+  progress.is_anchor = ledger.asks_everybody();
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:
@@ -104,7 +104,7 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
 
 // What has changed since `before`, once: the numbers first, then the likely cause and the key to change. Nothing is
 // changed by itself.
-void Coordinator::State::log_progress(const ProgressView& before) {
+void Coordinator::State::log_progress(const ProgressView& before, SmoothingFit fit_before) {
   const ProgressView& now = ledger.progress().view();
   const auto say = [&](LogLevel level, const char* event, const ProgressWords& words) {
     log(level, event,
@@ -117,6 +117,18 @@ void Coordinator::State::log_progress(const ProgressView& before) {
             .add("text", words.text)
             .add("remedy", words.remedy));
   };
+  const SmoothingVerdict& smoothing = ledger.progress().smoothing();
+  const ProgressWords misfit = smoothing_words(smoothing, parameters);
+  if (smoothing.fit != fit_before && !misfit.text.empty()) {
+    log(LogLevel::kWarn, "smoothing",
+        Fields()
+            .add("version", ledger.version())
+            .add("smoothing", number_text(static_cast<double>(parameters.local->smoothing)))
+            .add("at_quarter", number_text(smoothing.at_quarter))
+            .add("at_fourfold", number_text(smoothing.at_fourfold))
+            .add("text", misfit.text)
+            .add("remedy", misfit.remedy));
+  }
   if (now.drift_count != before.drift_count) {
     ++counters.drifts;
     say(LogLevel::kWarn, "drift", drift_words(now));
@@ -161,6 +173,31 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
 
 }  // namespace
 
+// Of the version that the version `version` was made from.
+std::optional<Quality> Coordinator::State::quality_before(uint32_t version) const {
+  const Quality* const quality = version == 0 ? nullptr : ledger.quality().find(version - 1);
+  return quality == nullptr ? std::nullopt : std::optional(*quality);
+}
+
+// Before the round closes: a version that was to be evaluated, and that nobody has evaluated, is named.
+void Coordinator::State::note_evaluations(const std::optional<Quality>& quality, bool was_wanted) {
+  if (!was_wanted || quality.has_value()) {
+    return;
+  }
+  NameList unable;
+  for (const uint32_t index : ledger.fleet().active_devices()) {
+    const DeviceRow& device = ledger.fleet().at(index);
+    if (device.is_heard && !device.image.can_evaluate) {
+      unable.add(device.name);
+    }
+  }
+  log(LogLevel::kWarn, "not_evaluated",
+      Fields()
+          .add("version", ledger.version())
+          .add("unable", unable.text())
+          .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
+}
+
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
@@ -172,18 +209,25 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
   const ProgressView progress = ledger.progress().view();
-  Status step_status = Status::kOk;
-  DelayNotes notes;
-  JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
+  const SmoothingFit fit = ledger.progress().smoothing().fit;
+  const TaskStage stage = ledger.stage();
+  const std::optional<Quality> quality = quality_before(ledger.version() + 1);
+  note_evaluations(quality, ledger.task_terms().evaluates);
+  ClosingNotes notes;
+  JournalRecord record = ledger.close_version(trigger, &notes);
   version_sequence = record.sequence();
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
-  if (step_status != Status::kOk) {
+  if (notes.status != Status::kOk) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
-        Fields().add("version", record.version()).add("status", status_text(step_status)));
+        Fields().add("version", record.version()).add("status", status_text(notes.status)));
   }
-  count_notes(record.version(), notes);
+  count_notes(record.version(), notes.delay);
+  if (stage != TaskStage::kTrain) {
+    log_stage(record.version(), stage, notes.stage);
+    review_barred();
+  }
   if (ledger.delay_switch().is_switched && !was_switched) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
@@ -200,20 +244,26 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   last_round.opened_ms = std::exchange(opened_ms, 0);
   last_round.asked = asked;
   last_round.wanted = wanted;
-  log(LogLevel::kInfo, "round_closed",
-      Fields()
-          .add("version", record.version())
-          .add_hex("digest", record.digest())
-          .add("trigger", trigger_name(trigger))
-          .add("folded", tally.on_time_count)
-          .add("late", tally.late_count)
-          .add("partial", tally.partial_count)
-          .add("missing", missing)
-          .add("loss_before", number_text(last_round.loss_before))
-          .add("loss_after", number_text(last_round.loss_after))
-          .add("upload_bytes", last_round.upload_bytes)
-          .add("record_bytes", record.payload().size()));
-  log_progress(progress);
+  last_round.quality = quality;
+  Fields closed;
+  closed.add("version", record.version())
+      .add_hex("digest", record.digest())
+      .add("trigger", trigger_name(trigger))
+      .add("folded", tally.on_time_count)
+      .add("late", tally.late_count)
+      .add("partial", tally.partial_count)
+      .add("missing", missing)
+      .add("loss_before", number_text(last_round.loss_before))
+      .add("loss_after", number_text(last_round.loss_after))
+      .add("upload_bytes", last_round.upload_bytes)
+      .add("record_bytes", record.payload().size());
+  if (quality) {
+    closed.add("evaluated", quality->device_count)
+        .add("metric", quality_metric_name(ledger.quality().metric()))
+        .add("quality", number_text(quality->metric));
+  }
+  log(LogLevel::kInfo, "round_closed", closed);
+  log_progress(progress, fit);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);
@@ -223,7 +273,9 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
   if (record.kind() == RecordKind::kUpdate) {
-    upload_bytes += encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
+    upload_bytes += has_own_answers(ledger.stage())
+                        ? record.payload().size()
+                        : encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
   } else if (record.is_event(RunEvent::kResumed)) {
     opened_ms = record.time_ms();
   } else if (record.kind() == RecordKind::kVersion) {
@@ -231,6 +283,7 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
     summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());
+    summary.quality = quality_before(record.version());
     if (record.version() > 0) {
       replayed_rounds.push_back(std::move(summary));
     }
@@ -254,7 +307,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
-        .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
+        .add("wanted", update_least(parameters, asked_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
   }
   if (event == RunEvent::kStalled && !is_mended) {

@@ -10,6 +10,19 @@ bool is_same_upload(const Upload& a, const Upload& b) {
 }
 
 template <typename Piece>
+UpdateNotes notes_of(const Piece& piece) {
+  UpdateNotes notes;
+  if (piece.has_line) {
+    notes.line = UpdateLine{static_cast<float>(piece.line.slope), static_cast<float>(piece.line.curvature)};
+  }
+  if (piece.has_evaluation) {
+    notes.evaluation = UpdateEvaluation{piece.evaluation.sample_count, static_cast<float>(piece.evaluation.loss),
+                                        static_cast<float>(piece.evaluation.metric)};
+  }
+  return notes;
+}
+
+template <typename Piece>
 Upload head_of(const Piece& piece, StreamKind kind) {
   Upload head;
   head.kind = kind;
@@ -22,6 +35,7 @@ Upload head_of(const Piece& piece, StreamKind kind) {
   head.loss_before = static_cast<float>(piece.loss_before);
   head.loss_after = static_cast<float>(piece.loss_after);
   head.step_time_us = piece.step_time_us;
+  head.notes = notes_of(piece);
   return head;
 }
 

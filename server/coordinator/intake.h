@@ -8,6 +8,7 @@
 
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
+#include "server/journal/update_notes.h"
 
 namespace gradstream {
 
@@ -24,6 +25,7 @@ struct Upload {
   float loss_before = 0;
   float loss_after = 0;
   uint32_t step_time_us = 0;
+  UpdateNotes notes;           // as the device says them: perhaps no numbers
   bool is_oversize = false;    // more values than any upload of the run has; bytes is empty
   std::vector<uint8_t> bytes;  // encoded values
 };

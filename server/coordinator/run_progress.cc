@@ -26,6 +26,22 @@ bool is_unfit(uint32_t reason) {
          reason == gs_Reason_REASON_SINGULAR;
 }
 
+bool has_noisy_estimates(const RunParameters& p) {
+  return has_scalars(p.local->estimator) &&
+         (p.local->local_step_count <= kNoisySteps || p.local->direction_count <= kNoisyDirections);
+}
+
+// A step that the run chooses by itself shrinks where it must.
+bool has_shrinking_steps(const RunParameters& p) {
+  return p.steps->step_size == 0 || p.step_size_at(kProgressFirstShrinking) < p.step_size_at(0);
+}
+
+uint32_t first_accused_round(const RunParameters& p) {
+  return has_noisy_estimates(p)   ? kProgressFirstNoisy
+         : has_shrinking_steps(p) ? kProgressFirstShrinking
+                                  : kProgressFirst;
+}
+
 // Three digits are what people read.
 std::string number(double value) {
   std::array<char, 32> text = {};
@@ -66,9 +82,8 @@ ProgressWords diverged_words(const ProgressView& view, const RunParameters& p) {
 
 RunProgress::RunProgress(const RunParameters& parameters)
     : device_count_(parameters.trigger->device_count),
-      has_noisy_estimates_(has_scalars(parameters.local->estimator) &&
-                           (parameters.local->local_step_count <= kNoisySteps ||
-                            parameters.local->direction_count <= kNoisyDirections)) {}
+      accused_from_(first_accused_round(parameters)),
+      asks_smoothing_(has_scalars(parameters.local->estimator) && parameters.phase_count() == 1) {}
 
 uint32_t RunProgress::device_count() const { return std::max(device_count_, known_count_); }
 
@@ -88,6 +103,7 @@ void RunProgress::follow(const JournalRecord& record) {
     (is_late ? late_weight_ : weight_) += weight;
     (is_late ? late_loss_sum_ : loss_sum_) += weight * static_cast<double>(record.loss_before());
     ++update_count_;
+    take_notes(record);
   } else if (record.kind() == RecordKind::kVerdict) {
     note(record.device());
     const bool is_counted = std::find(unfit_.begin(), unfit_.end(), record.device()) != unfit_.end();
@@ -103,7 +119,38 @@ void RunProgress::follow(const JournalRecord& record) {
   }
 }
 
+// In the stage START the line of an update has ratios of estimates in its two numbers (docs/wire.md).
+void RunProgress::take_notes(const JournalRecord& record) {
+  const UpdateNotes notes = record.notes();
+  if (notes.line.has_value() && asks_smoothing_ && watch_.round_count() == 0) {
+    ratios_.push_back({.at_quarter = static_cast<double>(notes.line->slope),
+                       .at_fourfold = static_cast<double>(notes.line->curvature),
+                       .weight = record.weight()});
+  }
+  if (notes.evaluation.has_value()) {
+    const double weight = notes.evaluation->sample_count;
+    evaluation_sum_ += weight * static_cast<double>(notes.evaluation->loss);
+    evaluation_weight_ += weight;
+  }
+}
+
+// Only updates of START and of rounds have lines, and a version that ends a round has a promise.
+void RunProgress::judge_smoothing() {
+  const SmoothingVerdict verdict = check_smoothing(ratios_);
+  const bool is_said = smoothing_.fit == SmoothingFit::kTooLarge || smoothing_.fit == SmoothingFit::kTooSmall;
+  if (verdict.fit != SmoothingFit::kUnknown && !(is_said && verdict.fit == SmoothingFit::kGood)) {
+    smoothing_ = verdict;
+  }
+}
+
 void RunProgress::close_version(const JournalRecord& record) {
+  if (!record.promise().has_value()) {
+    judge_smoothing();
+  } else if (evaluation_weight_ > 0) {
+    watch_.add_evaluation(evaluation_sum_ / evaluation_weight_);
+  }
+  ratios_.clear();
+  evaluation_sum_ = evaluation_weight_ = 0;
   unfit_.clear();
   bool is_over = true;
   if (record.promise().has_value()) {
@@ -120,7 +167,7 @@ void RunProgress::close_version(const JournalRecord& record) {
         step.loss = late_loss_sum_ / late_weight_;
       }
       step.is_alive = is_alive;
-      step.is_noisy = has_noisy_estimates_ || device_count() <= kFewDevices;
+      step.accused_from = device_count() <= kFewDevices ? kProgressFirstNoisy : accused_from_;
       step.may_accuse = version_count_ <= kVersionsOfARoundMax;
       watch_.add(step);
     }
@@ -149,6 +196,20 @@ ProgressWords progress_words(const ProgressView& view, const RunParameters& p) {
     case ProgressState::kStarting:
     case ProgressState::kWatching:
       break;
+  }
+  return {};
+}
+
+ProgressWords smoothing_words(const SmoothingVerdict& verdict, const RunParameters& p) {
+  const double mu = static_cast<double>(p.local->smoothing);
+  const std::string differ = " differ by " + percent(verdict.ratio) + ": smoothing is likely too ";
+  if (verdict.fit == SmoothingFit::kTooLarge) {
+    return {"the slopes at mu and at 4 mu" + differ + "large, and what is measured is curvature",
+            "begin a run with smoothing = " + number(mu / 10)};
+  }
+  if (verdict.fit == SmoothingFit::kTooSmall) {
+    return {"the slopes at mu and at mu / 4" + differ + "small, and what is measured is rounding",
+            "begin a run with smoothing = " + number(mu * 10)};
   }
   return {};
 }

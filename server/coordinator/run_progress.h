@@ -15,6 +15,7 @@
 
 #include "server/journal/journal_record.h"
 #include "server/rules/progress_watch.h"
+#include "server/rules/smoothing_check.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -26,6 +27,8 @@ class RunProgress {
   // A record that the run's state has followed.
   void follow(const JournalRecord& record);
   const ProgressView& view() const { return watch_.view(); }
+  // Of the stage START, or of several the last one that found the smoothing wrong; kUnknown: nobody was asked.
+  const SmoothingVerdict& smoothing() const { return smoothing_; }
   // Of the open version: devices whose updates were refused for their values, and devices heard of so far.
   uint32_t unfit_count() const { return static_cast<uint32_t>(unfit_.size()); }
   uint32_t device_count() const;
@@ -33,9 +36,12 @@ class RunProgress {
  private:
   void close_version(const JournalRecord& record);
   void note(uint32_t device);
+  void take_notes(const JournalRecord& record);
+  void judge_smoothing();
 
   uint32_t device_count_;  // that the run waits for
-  bool has_noisy_estimates_;
+  uint32_t accused_from_;  // of the watch, as the run's keys have it
+  bool asks_smoothing_;
   ProgressWatch watch_;
   std::vector<bool> is_known_;  // by enrolment index: heard of
   uint32_t known_count_ = 0;
@@ -48,6 +54,11 @@ class RunProgress {
   double late_weight_ = 0;
   uint32_t update_count_ = 0;
   uint32_t version_count_ = 0;
+  // Of the open version.
+  std::vector<SmoothingRatios> ratios_;
+  double evaluation_sum_ = 0;
+  double evaluation_weight_ = 0;
+  SmoothingVerdict smoothing_;
 };
 
 // For people: the numbers, the likely cause, and what to do. Empty where there is nothing to say.
@@ -57,6 +68,8 @@ struct ProgressWords {
 };
 ProgressWords progress_words(const ProgressView& view, const RunParameters& parameters);
 ProgressWords drift_words(const ProgressView& view);
+// Empty where the smoothing fits, or is not known.
+ProgressWords smoothing_words(const SmoothingVerdict& verdict, const RunParameters& parameters);
 
 }  // namespace gradstream
 

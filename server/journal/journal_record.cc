@@ -28,6 +28,7 @@ JournalRecord JournalRecord::update(UpdateAccepted update) {
   row.loss_before = update.loss_before;
   row.loss_after = update.loss_after;
   row.payload = std::move(update.values);
+  row.notes = encode_notes(update.notes);
   return JournalRecord(std::move(row));
 }
 
@@ -75,6 +76,12 @@ bool JournalRecord::has_device() const { return row_.kind == RecordKind::kTaskIs
 Real JournalRecord::inverse_participation() const {
   const Real inverse = of(RecordKind::kUpdate).step_scale;
   return inverse == 0 ? 1 : inverse;
+}
+
+UpdateNotes JournalRecord::notes() const {
+  UpdateNotes notes;
+  static_cast<void>(read_notes(&notes));
+  return notes;
 }
 
 const JournalRow& JournalRecord::of_device() const {

@@ -14,6 +14,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "server/journal/update_notes.h"
 
 namespace gradstream {
 
@@ -57,6 +58,7 @@ struct JournalRow {
   uint64_t digest = 0;
   uint64_t time_ms = 0;
   std::vector<uint8_t> payload;
+  std::vector<uint8_t> notes;  // server/journal/update_notes.h; empty: none
   friend bool operator==(const JournalRow&, const JournalRow&) = default;
 };
 
@@ -83,6 +85,7 @@ struct UpdateAccepted {
   float loss_before = 0;
   float loss_after = 0;
   std::vector<uint8_t> values = {};  // decoded: f32, f64 in the double build
+  UpdateNotes notes = {};            // sound ones
 };
 
 struct TaskEnded {
@@ -163,6 +166,10 @@ class JournalRecord {
   Real inverse_participation() const;  // 1 in records of releases that did not know it
   float loss_before() const { return of(RecordKind::kUpdate).loss_before; }
   float loss_after() const { return of(RecordKind::kUpdate).loss_after; }
+  // Line and evaluation; none in records of releases that did not know them. kDataCorrupt: as decode_notes().
+  Status read_notes(UpdateNotes* out) const { return decode_notes(of(RecordKind::kUpdate).notes, out); }
+  // The same, and none where they do not read: a ledger has refused such a record.
+  UpdateNotes notes() const;
 
   // ---- kVersion ----
   Real step_scale() const { return of(RecordKind::kVersion).step_scale; }

@@ -24,8 +24,7 @@ class AggregatorMeanGradient : public Aggregator {
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    record->step_scale = parameters().steps->server_step * parameters().step_size_at(context_.replica->version()) *
-                         weights_.effective_steps();
+    record->step_scale = parameters().steps->server_step * open_step_size(context_) * weights_.effective_steps();
     std::vector<Real> v(parameters().model->shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
     record->promise.value = static_cast<double>(record->step_scale) * square_sum(v);

@@ -23,8 +23,7 @@ class AggregatorProjection : public Aggregator {
     const uint32_t open_version = context_.replica->version();
     *record = VersionRecord();
     record->version = open_version + 1;
-    record->step_scale =
-        parameters().steps->server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
+    record->step_scale = parameters().steps->server_step * open_step_size(context_) * weights_.effective_steps();
     for (const auto& [key, block] : blocks_) {
       RecordBlock& out = record->blocks.emplace_back();
       out.base_version = key.first;

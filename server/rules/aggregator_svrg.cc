@@ -38,7 +38,7 @@ class AggregatorSvrg : public Aggregator {
     is_anchor_phase_ = !opened.has_anchor();
     opened_step_ = opened.local_step;
     if (is_anchor_phase_) {
-      round_ += opened.version == 0 ? 0 : 1;
+      round_ += opened.version == 0 || opened.stage.keeps_model ? 0 : 1;
       return Status::kOk;
     }
     const Shape shape = context_.parameters->model->shape;

@@ -14,8 +14,8 @@ constexpr double kDeviationOfMedian = 1.4826;
 // Losses of a level: one bad report does not decide. Longer where a slow fall is measured.
 constexpr size_t kLevelWidth = 3;
 constexpr size_t kLongLevelWidth = 9;
-constexpr size_t kLossesKept = kDriftReference + kDriftRecent;
-static_assert(kLossesKept >= kProgressFallRounds + kLongLevelWidth, "the oldest level needs its losses");
+// Of the oldest level, where every round has a loss.
+constexpr size_t kLossesKept = kProgressFallRounds + kLongLevelWidth;
 
 // The mean of the two middle values of an even number. values: at least one, in any order.
 double median(std::vector<double> values) {
@@ -55,28 +55,37 @@ void ProgressWatch::add(const WatchedStep& step) {
     first_loss_ = first_loss_.value_or(loss);
     least_loss_ = std::min(least_loss_, loss);
     most_loss_ = std::max(most_loss_, loss);
-    calm_count_ += has_settled_ ? 1 : 0;
-    if (find_drift()) {
-      restart();
+    if (has_settled_ && loss_drift_.add(loss)) {
+      restart(loss_drift_);
       return;
     }
   }
   judge(step, round);
   if (judged_ == ProgressState::kNotImproving || judged_ == ProgressState::kDiverged) {
-    has_settled_ = false;
-    calm_count_ = 0;
+    end_calm();
   } else {
     has_settled_ = has_settled_ || judged_ == ProgressState::kSettled;
   }
   tell(step, round);
 }
 
+void ProgressWatch::add_evaluation(double loss) {
+  if (has_settled_ && std::isfinite(loss) && evaluation_drift_.add(loss)) {
+    restart(evaluation_drift_);
+  }
+}
+
+void ProgressWatch::end_calm() {
+  has_settled_ = false;
+  loss_drift_.clear();
+  evaluation_drift_.clear();
+}
+
 void ProgressWatch::refuse() {
   judged_ = ProgressState::kDiverged;
   view_.state = ProgressState::kDiverged;
   view_.diverged_by = DivergedBy::kRefusals;
-  has_settled_ = false;
-  calm_count_ = 0;
+  end_calm();
 }
 
 void ProgressWatch::judge(const WatchedStep& step, uint32_t round) {
@@ -130,44 +139,43 @@ void ProgressWatch::tell(const WatchedStep& step, uint32_t round) {
     return;
   }
   candidate_rounds_ = 0;
-  const bool is_believed = step.may_accuse && (!step.is_noisy || round >= kProgressFirstNoisy);
+  const bool is_believed = step.may_accuse && round >= step.accused_from;
   view_.state = judged_ == ProgressState::kNotImproving && !is_believed ? ProgressState::kWatching : judged_;
   if (judged_ == ProgressState::kDiverged && view_.diverged_by == DivergedBy::kNothing) {
     view_.state = ProgressState::kStarting;  // what was wrong is over, and too few rounds are in to say more
   }
 }
 
-bool ProgressWatch::find_drift() {
-  if (calm_count_ < kLossesKept || losses_.size() < kLossesKept) {
+bool DriftWatch::add(double loss) {
+  losses_.push_back(loss);
+  if (losses_.size() > kDriftReference + kDriftRecent) {
+    losses_.pop_front();
+  }
+  if (losses_.size() < kDriftReference + kDriftRecent) {
     return false;
   }
-  std::vector<double> before;
-  std::vector<double> after;
-  for (const Loss& loss : losses_) {
-    (before.size() < kDriftReference ? before : after).push_back(loss.value);
+  const auto middle = losses_.begin() + static_cast<std::ptrdiff_t>(kDriftReference);
+  std::vector<double> old(losses_.begin(), middle);
+  before_ = median(old);
+  after_ = median({middle, losses_.end()});
+  for (double& value : old) {
+    value = std::fabs(value - before_);
   }
-  const double old_median = median(before);
-  const double new_median = median(after);
-  for (double& value : before) {
-    value = std::fabs(value - old_median);
+  deviation_ = kDeviationOfMedian * median(std::move(old));
+  const bool is_drift = after_ - before_ > std::max(kDriftSigmas * deviation_, kDriftFloor * std::fabs(before_));
+  if (is_drift) {
+    losses_.clear();
   }
-  const double deviation = kDeviationOfMedian * median(before);
-  if (!(new_median - old_median > std::max(kDriftSigmas * deviation, kDriftFloor * std::fabs(old_median)))) {
-    return false;
-  }
-  view_.drift_before = old_median;
-  view_.drift_after = new_median;
-  view_.drift_deviation = deviation;
-  return true;
+  return is_drift;
 }
 
 // The run begins anew at the new data: its fall counts from here.
-void ProgressWatch::restart() {
+void ProgressWatch::restart(const DriftWatch& drift) {
   ProgressView next;
   next.drift_count = view_.drift_count + 1;
-  next.drift_before = view_.drift_before;
-  next.drift_after = view_.drift_after;
-  next.drift_deviation = view_.drift_deviation;
+  next.drift_before = drift.before();
+  next.drift_after = drift.after();
+  next.drift_deviation = drift.deviation();
   *this = ProgressWatch();
   view_ = next;
 }

@@ -12,10 +12,10 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kInsertRecord =
-    "INSERT INTO journal VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)";
+    "INSERT INTO journal VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20)";
 constexpr const char* kSelectRecords =
     "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
-    "loss_before,loss_after,digest,time_ms,payload,crc32c FROM journal WHERE run=?1 ORDER BY sequence";
+    "loss_before,loss_after,digest,time_ms,payload,crc32c,notes FROM journal WHERE run=?1 ORDER BY sequence";
 // Before the payload in each row, which SQLite then does not read.
 constexpr const char* kSelectKinds = "SELECT kind,device FROM journal WHERE run=?1 ORDER BY sequence LIMIT ?2";
 
@@ -42,8 +42,16 @@ uint32_t checksum_of(uint32_t run, const JournalRow& r) {
         r.digest, r.time_ms}) {
     append_bytes(value, &bytes);
   }
-  const uint32_t head = crc32c(0, bytes.data(), bytes.size());
-  return crc32c(head, r.payload.data(), r.payload.size());
+  uint32_t crc = crc32c(0, bytes.data(), bytes.size());
+  crc = crc32c(crc, r.payload.data(), r.payload.size());
+  if (r.notes.empty()) {
+    return crc;  // that of the formats without the column
+  }
+  // The size counts: else a byte could go from the payload to the notes unseen.
+  bytes.clear();
+  append_bytes(r.notes.size(), &bytes);
+  crc = crc32c(crc, bytes.data(), bytes.size());
+  return crc32c(crc, r.notes.data(), r.notes.size());
 }
 
 }  // namespace
@@ -68,6 +76,9 @@ StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
     use.bind(17, row.time_ms);
     use.bind_blob(18, row.payload);
     use.bind(19, checksum_of(run_, row));
+    if (!row.notes.empty()) {  // else NULL, which takes no byte of the row's body
+      use.bind_blob(20, row.notes);
+    }
     const int code = use.step();
     if (code != SQLITE_DONE) {
       return database_.fail(code, "append to the journal");
@@ -102,6 +113,8 @@ StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& v
     r.time_ms = use.number(15);
     const auto payload = use.blob(16);
     r.payload.assign(payload.begin(), payload.end());
+    const auto notes = use.blob(18);
+    r.notes.assign(notes.begin(), notes.end());
     if (r.sequence != expected || checksum_of(run_, r) != use.number32(17)) {
       return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
                                                             std::to_string(run_) + " is damaged at sequence " +

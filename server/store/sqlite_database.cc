@@ -29,7 +29,7 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 5;
+constexpr int64_t kSchemaVersion = 6;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr int kPageSize = 4096;  // SQLite's default
 
@@ -63,11 +63,12 @@ constexpr const char* kSchema[] = {
     " steps_done INTEGER NOT NULL, weight INTEGER NOT NULL, verdict INTEGER NOT NULL, reason INTEGER NOT NULL,"
     " detail INTEGER NOT NULL, step_scale REAL NOT NULL, loss_before REAL NOT NULL, loss_after REAL NOT NULL,"
     " digest INTEGER NOT NULL, time_ms INTEGER NOT NULL, payload BLOB NOT NULL, crc32c INTEGER NOT NULL,"
-    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
+    " notes BLOB, PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
 };
 
 // From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
-// release say `use_correction`; 4 had no checksums of rows, and a claim ended by its time alone.
+// release say `use_correction`; 4 had no checksums of rows, and a claim ended by its time alone; 5 had no notes of
+// updates.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -94,6 +95,8 @@ constexpr const char* kMigrations[] = {
     "ALTER TABLE claims ADD COLUMN crc32c INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE runs ADD COLUMN crc32c INTEGER NOT NULL DEFAULT 0;"
     "UPDATE meta SET value=5 WHERE key='schema_version'",
+    "ALTER TABLE journal ADD COLUMN notes BLOB;"
+    "UPDATE meta SET value=6 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,8 @@ struct WatchSnapshot {
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
   ProgressView progress;
+  std::optional<Quality> quality;  // of the newest version that devices have evaluated
+  QualityMetric metric = QualityMetric::kLoss;
   // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
   // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;
@@ -95,6 +98,8 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("updates_refused", "Updates refused.", c.updates_refused);
   visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
   visit("updates_loss_not_finite", "Of these, with a loss that is no number.", c.updates_loss_not_finite);
+  visit("lines_not_finite", "Lines of updates that were no numbers.", c.notes.lines_not_finite);
+  visit("evaluations_not_finite", "Evaluations that were no numbers.", c.notes.evaluations_not_finite);
   visit("updates_still", "Updates of delay rules whose displacement was 0.", c.updates_still);
   visit("steps_clamped", "Steps of delay rules that were shortened to the radius of their manifold.", c.steps_clamped);
   visit("curves_antiparallel", "Curves without a rotation to the model of now.", c.curves_antiparallel);

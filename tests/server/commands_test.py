@@ -381,7 +381,8 @@ class Commands(unittest.TestCase):
     def test_the_keys_of_a_run(self):
         rows = [json.loads(line) for line in self.run_program("run", "keys", "--format", "json").splitlines()]
         keys = [line.split(" = ")[0] for line in self.run_program(
-            "serve", "--print-config", "--config", self.config).split("[run]\n")[1].splitlines()]
+            "serve", "--print-config", "--config", self.config).split("[run]\n")[1].splitlines()
+                if not line.startswith("#")]
         self.assertEqual([row["key"] for row in rows], keys)
         share = next(row for row in rows if row["key"] == "weight_share_max")
         self.assertEqual((share["group"], share["default"], share["takes"]), ("Fold", "1", "above 0 to 1"))
@@ -1598,7 +1599,9 @@ retry_max_ms = 5
             time.sleep(0.05)
         self.assertEqual(server.stop(), OK)
         there = set(re.findall(r"(?m)^# TYPE (\w+) ", text))
-        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
+        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss",  # of the first round that closes
+                 "gradstream_quality", "gradstream_quality_loss", "gradstream_quality_version",  # of an evaluation
+                 "gradstream_quality_devices", "gradstream_quality_samples"}
         told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
         self.assertGreater(len(told), 15)
         sources = "".join((ROOT / "server" / name).read_text() for name in COUNTER_HEADERS)
@@ -1634,7 +1637,8 @@ retry_max_ms = 5
                   "frames_received", "frames_sent", "wire_bytes_received", "wire_bytes_sent", "store_failures",
                   "fault_lines_dropped", "places_yielded",
                   "claims_granted", "updates_folded", "updates_late", "updates_partial", "updates_refused",
-                  "updates_without_time", "updates_loss_not_finite", "updates_still", "steps_clamped",
+                  "updates_without_time", "updates_loss_not_finite", "lines_not_finite",
+                  "evaluations_not_finite", "updates_still", "steps_clamped",
                   "curves_antiparallel", "updates_duplicate", "updates_superseded", "tasks_issued", "tasks_abandoned",
                   "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed",
                   "drifts"}

@@ -206,6 +206,65 @@ TEST(CoordinatorUploads, ALossThatIsNoNumberIsRefusedByName) {
   }
 }
 
+TEST(CoordinatorUploads, NotesGoIntoTheJournalAndReplay) {
+  for (const RunParameters& p : {scalar_parameters(), tangent_parameters()}) {
+    TestServer server(p);
+    server.start();
+    server.join(2);
+    const UpdateNotes notes = {UpdateLine{-0.5F, 0.25F}, UpdateEvaluation{7, -3, 0.9F}};
+    TestUpload upload = server.good_upload(0);
+    upload.notes = notes;
+    server.upload(0, upload);
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+    EXPECT_EQ(server.store.records().back().notes(), notes);
+    server.upload(1, server.good_upload(1));
+    EXPECT_EQ(server.store.records().back().notes(), UpdateNotes());
+    const std::string state = server.coordinator->state_text();
+    server.restart();
+    EXPECT_EQ(server.coordinator->state_text(), state);
+  }
+}
+
+// A part that is no number is left out and counted; the other part and the update stay.
+TEST(CoordinatorUploads, NotesThatAreNoNumbersHarmNoUpdate) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const UpdateLine line{1, 2};
+  const UpdateEvaluation evaluation{3, 4, 5};
+  const UpdateNotes said[] = {
+      {UpdateLine{NAN, 0}, evaluation}, {line, UpdateEvaluation{3, INFINITY, 0}}, {line, UpdateEvaluation{0, 1, 1}}};
+  const UpdateNotes kept[] = {{{}, evaluation}, {line, {}}, {line, {}}};
+  for (uint32_t device = 0; device < 3; ++device) {
+    TestUpload upload = server.good_upload(device);
+    upload.notes = said[device];
+    server.upload(device, upload);
+    ASSERT_NE(server.ack(device), nullptr) << "the session goes on";
+    EXPECT_EQ(server.ack(device)->verdict, gs_Verdict_VERDICT_FOLDED);
+    EXPECT_EQ(server.store.records().back().notes(), kept[device]);
+  }
+  EXPECT_EQ(server.coordinator->counters().notes.lines_not_finite, 1U);
+  EXPECT_EQ(server.coordinator->counters().notes.evaluations_not_finite, 2U);
+}
+
+// A bit that rots past the checksum of a row, or a hand that writes one, is no state to go on from.
+TEST(CoordinatorUploads, ARecordWithBrokenNotesDoesNotReplay) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(1);
+  server.upload(0, server.good_upload(0));
+  Coordinator other(7, server.parameters, server.names);
+  Status status = Status::kOk;
+  for (const JournalRecord& record : server.store.records()) {
+    JournalRow row = record.row();
+    if (row.kind == RecordKind::kUpdate) {
+      row.notes = {4};
+    }
+    status = other.replay(JournalRecord(row));
+  }
+  EXPECT_EQ(status, Status::kDataCorrupt);
+}
+
 TEST(CoordinatorUploads, PiecesOutOfOrderEndTheSession) {
   TestServer server(tangent_parameters());
   server.parameters.model->shape = {64, 8};

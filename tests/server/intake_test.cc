@@ -36,6 +36,25 @@ TEST(Intake, PutsPiecesTogetherInEveryEncoding) {
   }
 }
 
+TEST(Intake, NotesComeWithTheFirstPiece) {
+  for (const StreamKind kind : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    TestUpload upload = upload_of(600, Encoding::kF32);
+    upload.kind = kind;
+    for (const UpdateNotes& notes :
+         {UpdateNotes{}, UpdateNotes{UpdateLine{1, 2}, {}}, UpdateNotes{{}, UpdateEvaluation{3, 4, 5}},
+          UpdateNotes{UpdateLine{1, 2}, UpdateEvaluation{3, 4, 5}}}) {
+      upload.notes = notes;
+      Intake intake(2000);
+      for (const DeviceMessage& message : upload_messages(upload)) {
+        const IntakeResult result = kind == StreamKind::kScalarStream ? intake.take(message.body.update_scalars)
+                                                                      : intake.take(message.body.update_tangent);
+        EXPECT_NE(result, IntakeResult::kBroken);
+      }
+      EXPECT_EQ(intake.upload().notes, notes);
+    }
+  }
+}
+
 TEST(Intake, KeepsNoBytesOfAnOversizeUpload) {
   Intake intake(100);
   const std::vector<DeviceMessage> messages = upload_messages(upload_of(2000, Encoding::kF32));

@@ -49,6 +49,19 @@ TEST(JournalRecord, TasksAndUpdatesHaveTheirColumns) {
             update);
 }
 
+TEST(JournalRecord, NotesOfAnUpdateHaveAColumnOfTheirOwn) {
+  const UpdateNotes notes = {UpdateLine{-1, 2}, UpdateEvaluation{3, 4, 0.5F}};
+  const JournalRecord record = JournalRecord::update({.device = 3, .values = {1, 2, 3, 4}, .notes = notes});
+  EXPECT_EQ(record.row().notes, encode_notes(notes));
+  EXPECT_EQ(record.notes(), notes);
+  EXPECT_TRUE(JournalRecord::update({.device = 3}).row().notes.empty());
+  JournalRow broken = record.row();
+  broken.notes.pop_back();
+  UpdateNotes out;
+  EXPECT_EQ(JournalRecord(broken).read_notes(&out), Status::kDataCorrupt);
+  EXPECT_EQ(JournalRecord(broken).notes(), UpdateNotes());
+}
+
 TEST(JournalRecord, EndsVersionsAndEventsHaveTheirColumns) {
   JournalRow verdict;
   verdict.kind = RecordKind::kVerdict;

@@ -95,7 +95,7 @@ TEST(ProgressWatch, WatchesNoisyRunsBeforeItAccusesThem) {
   ProgressWatch watch;
   for (uint32_t round = 0; round < 70; ++round) {
     WatchedStep step = bouncing(round);
-    step.is_noisy = true;
+    step.accused_from = kProgressFirstNoisy;
     watch.add(step);
     EXPECT_EQ(watch.view().state, round < 22                    ? ProgressState::kStarting
                                   : round < kProgressFirstNoisy ? ProgressState::kWatching

@@ -27,9 +27,10 @@ struct Exported {
     TestUpload bad = server.good_upload(0);
     bad.crc_error = 1;
     server.upload(0, bad);
-    for (const uint32_t device : {1U, 2U}) {
-      server.upload(device, server.good_upload(device));
-    }
+    TestUpload noted = server.good_upload(1);
+    noted.notes = {UpdateLine{-1, 0.5F}, UpdateEvaluation{7, -2, 0.75F}};
+    server.upload(1, noted);
+    server.upload(2, server.good_upload(2));
     server.tick_at(2000);  // extended
     const TestUpload late = server.good_upload(3);
     server.pull(0);
@@ -117,6 +118,15 @@ TEST(RunExport, SaysWhichUpdatesMadeWhichVersion) {
   const std::string first = lineage["versions"][1]["from"].dump();
   EXPECT_THAT(first, testing::HasSubstr("\"reason\":\"corrupt\""));
   EXPECT_THAT(first, testing::HasSubstr("\"event\":\"extended\""));
+  EXPECT_EQ(lineage["versions"][1]["quality_before"], Json({{"version", 0},
+                                                            {"metric", "explained_variance"},
+                                                            {"value", 0.75},
+                                                            {"loss", -2},
+                                                            {"devices", 1},
+                                                            {"samples", 7}}));
+  EXPECT_FALSE(lineage["versions"][2].contains("quality_before"));
+  EXPECT_THAT(first, testing::HasSubstr("\"line\":{\"curvature\":0.5,\"slope\":-1.0}"));
+  EXPECT_THAT(first, testing::HasSubstr("\"evaluation\":{\"loss\":-2.0,\"metric\":0.75,\"samples\":7}"));
   const std::string second = lineage["versions"][2]["from"].dump();
   EXPECT_THAT(second, testing::HasSubstr("\"verdict\":\"late\""));
   EXPECT_EQ(lineage["model"]["digest"], hex(e.digest));

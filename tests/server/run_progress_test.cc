@@ -44,6 +44,7 @@ RunParameters parameters_of(uint32_t devices) {
   RunParameters p = scalar_parameters();
   p.trigger->device_count = devices;
   p.local->direction_count = 16;
+  p.steps->step_decay = 0;
   return p;
 }
 
@@ -66,6 +67,16 @@ TEST(RunProgress, AccusesARunThatBounces) {
   EXPECT_THAT(words.text, HasSubstr("the last 10 rounds promised "));
   EXPECT_THAT(words.text, HasSubstr("the step is likely too long"));
   EXPECT_THAT(words.remedy, HasSubstr("step_size = "));
+}
+
+TEST(RunProgress, AStepThatShrinksIsWatchedLongerToo) {
+  RunParameters p = parameters_of(4);
+  p.steps->step_decay = 0.05F;
+  RunProgress progress(p);
+  feed_bounces(&progress, 4, kProgressFirstShrinking);
+  EXPECT_EQ(progress.view().state, ProgressState::kWatching);
+  feed_bounces(&progress, 4, 2);
+  EXPECT_EQ(progress.view().state, ProgressState::kNotImproving);
 }
 
 TEST(RunProgress, ASingleDeviceIsWatchedLongerBeforeItIsAccused) {
@@ -151,6 +162,57 @@ TEST(RunProgress, DriftIsSaidWithItsNumbers) {
     EXPECT_EQ(progress.view().drift_count, round >= 112 ? 1U : 0U) << round;
   }
   EXPECT_THAT(drift_words(progress.view()).text, HasSubstr("the median loss of the last 5 rounds is 1.5"));
+}
+
+// An update of the stage START, whose line has the ratios.
+JournalRecord start_update(uint32_t device, float at_quarter, float at_fourfold) {
+  return JournalRecord::update({.device = device,
+                                .version = 1,
+                                .steps_done = 1,
+                                .weight = 1,
+                                .verdict = gs_Verdict_VERDICT_FOLDED,
+                                .notes = {.line = UpdateLine{at_quarter, at_fourfold}, .evaluation = {}}});
+}
+
+TEST(RunProgress, SaysThatTheSmoothingDoesNotFit) {
+  RunProgress progress(parameters_of(3));
+  for (uint32_t device = 0; device < 3; ++device) {
+    progress.follow(start_update(device, 0.4F, 1.5F));
+  }
+  EXPECT_EQ(progress.smoothing().fit, SmoothingFit::kUnknown);
+  progress.follow(version(1, {}));
+  EXPECT_EQ(progress.smoothing().fit, SmoothingFit::kTooLarge);
+  EXPECT_THAT(smoothing_words(progress.smoothing(), parameters_of(3)).text, HasSubstr("differ by 150 %"));
+  EXPECT_THAT(smoothing_words(progress.smoothing(), parameters_of(3)).remedy, HasSubstr("smoothing = 0.001"));
+  progress.follow(version(2, {}));  // of the trials, which have no lines
+  progress.follow(start_update(0, 0.01F, 0.02F));
+  progress.follow(version(3, {}));
+  EXPECT_EQ(progress.smoothing().fit, SmoothingFit::kTooLarge) << "a second direction does not take it back";
+  progress.follow(start_update(0, 3, 5));
+  progress.follow(version(4, 1.0F));  // a round, whose lines are slopes
+  EXPECT_EQ(progress.smoothing().at_fourfold, 1.5F);
+  RunProgress gradients(tangent_parameters());
+  gradients.follow(start_update(0, 3, 5));
+  gradients.follow(version(1, {}));
+  EXPECT_EQ(gradients.smoothing().fit, SmoothingFit::kUnknown) << "gradients know no smoothing";
+}
+
+TEST(RunProgress, LossesOfHeldOutSamplesDriftToo) {
+  RunProgress progress(parameters_of(1));
+  for (uint32_t round = 0; round < 140; ++round) {
+    JournalRecord record = JournalRecord::update(
+        {.device = 0,
+         .base_version = round,
+         .version = round + 1,
+         .steps_done = 1,
+         .weight = 1,
+         .verdict = gs_Verdict_VERDICT_FOLDED,
+         .loss_before = 1 + 3 * std::pow(0.5F, static_cast<float>(round)),
+         .notes = {.line = {}, .evaluation = UpdateEvaluation{9, round >= 120 ? 1.2F : 1.1F, 0}}});
+    progress.follow(record);
+    progress.follow(version(round + 1, 1e-3F));
+    EXPECT_EQ(progress.view().drift_count, round >= 122 ? 1U : 0U) << round;
+  }
 }
 
 // Every rule tells what its step promises, and a replay comes to the same state as the life before it.

@@ -43,6 +43,17 @@ void write_format_1(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
+// Signs the rows of meta as they are, as a server of their own format had.
+void sign_meta(const std::string& path) {
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  ASSERT_EQ(register_row_crc(connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection, "UPDATE meta SET crc32c=gs_row_crc(key,value)", nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+}
+
 // Each row's columns as SQL literals, which keep every bit.
 std::vector<std::string> rows_of(const std::string& path, const std::string& table,
                                  const std::vector<std::string>& columns) {
@@ -99,6 +110,46 @@ TEST(SqliteDatabase, TheFirstFormatIsBroughtToThisOne) {
     EXPECT_TRUE(database.add_device("new", key_of(9), 7).is_ok());  // taken in the second round
     kept = kept_rows(path);
   }
+}
+
+// The last format before notes of updates: its journal reads on, with its own checksums, and takes records with notes.
+TEST(SqliteDatabase, AJournalOfTheFormatWithoutNotesGoesOn) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  RunRow run = run_row();
+  JournalRecord plain = record_of(1);
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+    run.id = value_of(database.create_run(run));
+    SqliteStore journal(database, run.id);
+    ASSERT_EQ(journal.append({&plain, 1}), StoreStatus::kOk);
+  }
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection,
+                         "ALTER TABLE journal DROP COLUMN notes;"
+                         "UPDATE meta SET value=5,crc32c=0 WHERE key='schema_version'",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+  sign_meta(path);
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+  SqliteStore journal(database, run.id);
+  std::vector<JournalRecord> batch = {record_of(2), record_of(3)};
+  EXPECT_FALSE(batch[1].row().notes.empty());
+  ASSERT_EQ(journal.append(batch), StoreStatus::kOk) << database.error();
+  uint64_t count = 0;
+  EXPECT_EQ(journal.read([&count](const JournalRecord& record) {
+    ++count;
+    EXPECT_TRUE(record == record_of(count)) << count;
+    return true;
+  }),
+            StoreStatus::kOk)
+      << database.error();
+  EXPECT_EQ(count, 3U);
 }
 
 // What was called otherwise is brought to its name of today, in both texts, and nothing else is touched.

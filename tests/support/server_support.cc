@@ -5,6 +5,7 @@
 
 #include "runtime/base/random.h"
 #include "server/run/run_core.h"
+#include "server/run/stages.h"
 
 namespace gradstream {
 
@@ -78,6 +79,17 @@ void fill_piece(const TestUpload& upload, const std::vector<uint8_t>& bytes, siz
   piece->loss_before = upload.loss_before;
   piece->loss_after = upload.loss_after;
   piece->step_time_us = upload.step_time_us;
+  piece->has_line = upload.notes.line.has_value();
+  if (piece->has_line) {
+    piece->line.slope = upload.notes.line->slope;
+    piece->line.curvature = upload.notes.line->curvature;
+  }
+  piece->has_evaluation = upload.notes.evaluation.has_value();
+  if (piece->has_evaluation) {
+    piece->evaluation.sample_count = upload.notes.evaluation->sample_count;
+    piece->evaluation.loss = upload.notes.evaluation->loss;
+    piece->evaluation.metric = upload.notes.evaluation->metric;
+  }
   const size_t begin = encoded_size(upload.encoding, first);
   piece->values.size = static_cast<pb_size_t>(encoded_size(upload.encoding, first + count) - begin);
   std::memcpy(piece->values.bytes, bytes.data() + begin, piece->values.size);
@@ -118,7 +130,7 @@ gs_Hello good_hello(uint32_t sample_count) {
 
 TestReplica::TestReplica(const RunParameters& p)
     : parameters(p), memory(1 << 15), arena(memory.data(), memory.size() * 8) {
-  GS_ASSERT(replica.prepare(*server_manifold(p), p.model->shape, arena, p.has_mean()) == Status::kOk);
+  GS_ASSERT(replica.prepare(*server_manifold(p), p.model->shape, arena, p.has_mean(), version_parts(p)) == Status::kOk);
 }
 
 bool TestReplica::take(const gs_SnapshotChunk& chunk) {

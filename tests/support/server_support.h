@@ -42,6 +42,7 @@ struct TestUpload {
   uint32_t step_time_us = 0;
   float loss_before = 2;
   float loss_after = 1;
+  UpdateNotes notes = {};
 };
 
 std::vector<DeviceMessage> upload_messages(const TestUpload& upload);
@@ -145,7 +146,7 @@ class TestServer {
     message.body.hello = hello;
     send(device, message);
   }
-  void pull(uint32_t device) { pull(device, true, coordinator->durable_version(), coordinator->model().digest()); }
+  void pull(uint32_t device) { pull(device, true, coordinator->durable_version(), coordinator->digest()); }
   void pull(uint32_t device, bool has_model, uint32_t version, uint64_t digest) {
     DeviceMessage message = {};
     message.which_body = gs_DeviceMessage_pull_tag;

@@ -39,6 +39,9 @@ inline JournalRecord record_of(uint64_t sequence) {
   for (uint8_t& byte : r.payload) {
     byte = static_cast<uint8_t>(random());
   }
+  if (sequence % 3 == 0) {
+    r.notes = {9, static_cast<uint8_t>(sequence), 7};  // a store takes them as they are
+  }
   return JournalRecord(r);
 }
 
