@@ -9,6 +9,7 @@
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/settle.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -204,8 +205,8 @@ std::vector<std::string> advice(const RunParameters& parameters) {
     lines.push_back(std::move(sentence));
   }
   advise_staleness(parameters, &lines);
-  if (!(parameters.constants->smoothness > 0)) {
-    return lines;
+  if (!(parameters.constants->smoothness > 0) || has_auto_step(*parameters.steps)) {
+    return lines;  // nothing is known, or nothing is left to set
   }
   const Letters letters(parameters);
   if (parameters.local->solver == SolverId::kGradientStream || parameters.local->solver == SolverId::kTangentMean) {
