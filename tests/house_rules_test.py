@@ -158,8 +158,9 @@ ARROWS = {
     # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
                                    "server/watch/", "server/journal/journal_record.h", "server/journal/store.h",
-                                   "server/journal/update_notes.h",
-                                   "server/rules/model_average.h", "server/run/", "host/shown.h"),
+                                   "server/journal/update_notes.h", "server/rules/model_average.h",
+                                   "server/rules/progress_watch.h", "server/rules/smoothing_check.h", "server/run/",
+                                   "host/shown.h"),
     # The certificate as server/link/credentials.h holds it.
     # The memory of a network on a device, by the tables that devices compute with.
     "server/program/network_memory.": SERVER_MAY + (PROBLEM, TRAINING, "server/program/network_memory."),

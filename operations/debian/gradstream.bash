@@ -38,7 +38,7 @@ _gradstream() {
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device claim backup restore doctor run model network data status --help --version'
+    words='serve device claim backup restore doctor run model network data status history --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
     words='add import rotate list enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
@@ -71,6 +71,7 @@ _gradstream() {
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
+      history\ *) words='--config --set --help --run' ;;
       model\ *) words='--config --set --help --run --version --format --out --average' ;;
       restore\ *) words="$common --replace" ;;
       doctor\ *) words='--identity --certificate --key --server-ca --server-name --psk-ke --deadline-ms --format --help' ;;

@@ -85,6 +85,10 @@ ClientAction Client::poll_train(uint64_t now_ms) {
     if (kTakesUnits && progress_.line != nullptr && !step_line(now_ms, &wake_ms)) {
       return wait_until(wake_ms);
     }
+    uint64_t evaluated_ms = 0;
+    if (progress_.evaluation != nullptr && !step_evaluation(now_ms, &evaluated_ms)) {
+      return wait_until(evaluated_ms);
+    }
     const Status status = begin_task(now_ms);
     if (status != Status::kOk) {
       refuse_task(run_.task.sequence, status, now_ms);

@@ -45,6 +45,7 @@
 #include "runtime/link/client_slots.h"
 #include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
+#include "runtime/training/evaluation.h"
 #include "runtime/training/smoothing.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stages.h"
@@ -169,7 +170,8 @@ class Client {
   bool is_step_open() const {
     const bool is_line_open = kTakesUnits && progress_.line != nullptr && progress_.line->is_step_open();
     const bool is_check_open = kTakesUnits && task_.smoothing != nullptr && task_.smoothing->is_step_open();
-    return run_.is_step_open || is_line_open || is_check_open;
+    const bool is_evaluation_open = progress_.evaluation != nullptr && progress_.evaluation->is_open();
+    return run_.is_step_open || is_line_open || is_check_open || is_evaluation_open;
   }
 
   ClientState state() const { return state_; }
@@ -238,7 +240,8 @@ class Client {
     Real* correction = nullptr;    // with a memory: of the task
     size_t mark = 0;               // arena: end of replica, correction and residual
     ErrorFeedback feedback;
-    LineTracker* line = nullptr;  // in the arena; null: the run wants none, or the image knows none
+    HeldOutEvaluation* evaluation = nullptr;  // of the task; null: the run holds no samples out
+    LineTracker* line = nullptr;              // in the arena; null: the run wants none, or the image knows none
     UploadSlots slots;
     uint32_t lost_task_sequence = 0;  // of an upload that a reset has cost, for Hello
     uint32_t samples_checked = 0;     // that the run's problem takes; 0: none was looked at
@@ -258,6 +261,8 @@ class Client {
     bool has_line = false;    // of the record that led to the task's version
     LossLine line;
     SmoothingCheck* smoothing = nullptr;  // that comes before the first step, in the arena; null: none
+    bool is_evaluated = false;  // there is nothing to evaluate before the first step, or it is done
+    HeldOutQuality quality;
   };
 
   // Saved state: client_save.cc.
@@ -321,6 +326,7 @@ class Client {
   void settle_with_mean();
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
+  bool step_evaluation(uint64_t now_ms, uint64_t* wake_ms);
   Status finish_task(uint64_t now_ms);
   Status encode_upload(const GradientStream& stream);
   void note_begun(uint64_t now_ms);

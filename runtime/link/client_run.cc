@@ -103,6 +103,11 @@ Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Aren
   }
   Shape shape{welcome.rows, welcome.cols};
   GS_TRY(fill_parts(registry, arena, &shape));
+  // A table of the application's, such as one by Eigen: records of scalars would lead it to another model. A board
+  // links none.
+  if (kHasHostMembers && is_scalar() && !is_reproducible(*manifold, shape)) {
+    return Status::kUnimplemented;
+  }
   const bool has_mean = has_memory() || (!is_scalar() && welcome.correction == gs_Correction_CORRECTION_LOCAL);
   if (has_memory() && is_scalar() && !is_by_signs) {
     return Status::kInvalidArgument;

@@ -49,8 +49,8 @@ class RunModel {
  public:
   // Takes part in the run that the Welcome names, in place of any other. Parts and replica stand in the arena's
   // persistent end, whose memory of an earlier run the caller has given back. kInvalidArgument: the Welcome contradicts
-  // itself or what the manifold can be; kUnimplemented: the registry lacks a manifold; kOutOfMemory. On an error there
-  // is no run, and only welcome() means something.
+  // itself or what the manifold can be; kUnimplemented: the registry lacks a manifold, or has one that is not
+  // reproducible for a run of scalars; kOutOfMemory. On an error there is no run, and only welcome() means something.
   Status begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena);
   // The same run in a new session: what may change within a run is taken from its Welcome.
   void renew(const gs_Welcome& welcome) { welcome_ = welcome; }

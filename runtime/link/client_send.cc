@@ -46,6 +46,7 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
     out.features |=
         1U << static_cast<uint32_t>(gs_Feature_FEATURE_UNITS) | 1U << static_cast<uint32_t>(gs_Feature_FEATURE_LINES);
   }
+  out.features |= kEvaluates ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) : 0;
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
     out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;
@@ -77,6 +78,10 @@ void fill_update(const StoredUpload& upload, uint32_t first_value, Update& out) 
   if (kTakesUnits && upload.has_line) {
     out.has_line = true;
     out.line = {upload.slope, upload.curvature};
+  }
+  if (kEvaluates && upload.held_out_count > 0) {
+    out.has_evaluation = true;
+    out.evaluation = {static_cast<uint16_t>(upload.held_out_count), upload.held_out_loss, upload.metric};
   }
 }
 

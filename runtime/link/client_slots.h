@@ -40,6 +40,9 @@ struct StoredUpload {
   bool has_line = false;
   float slope = 0;  // of the line
   float curvature = 0;
+  uint32_t held_out_count = 0;  // samples of its evaluation; 0: it has none
+  float held_out_loss = 0;
+  float metric = 0;
 };
 
 // All of its fields, and their words in the saved state.
@@ -61,8 +64,11 @@ inline constexpr WordField kUploadFields[] = {
     GS_WORD_FIELD(StoredUpload, has_line, 14),
     GS_WORD_FIELD(StoredUpload, slope, 15),
     GS_WORD_FIELD(StoredUpload, curvature, 16),
+    GS_WORD_FIELD(StoredUpload, held_out_count, 17),
+    GS_WORD_FIELD(StoredUpload, held_out_loss, 18),
+    GS_WORD_FIELD(StoredUpload, metric, 19),
 };
-inline constexpr size_t kUploadWordCount = 17;
+inline constexpr size_t kUploadWordCount = 20;
 
 // Which of a run's uploads. The order is that of the saved state.
 enum class SlotRole : uint8_t { kPending, kAccepted, kHeld };

@@ -17,13 +17,19 @@ bool Client::keeps_sums() const { return config_.refuses_sums && is_units_stage(
 // Without samples that train there is no task to do: as with a ring that is still empty, or one that is held out whole.
 Status Client::check_sample_count() {
   const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
-  const uint32_t held = kTakesUnits && problem != nullptr ? problem->ops->sample_count(problem->context) : 1;
-  for (uint32_t index = 0; index < held; ++index) {
-    if (!is_held_out(index, run_.task.holdout)) {
-      return Status::kOk;
-    }
+  if (!kTakesUnits || problem == nullptr) {
+    return Status::kOk;
   }
-  progress_.sample_fault = {SampleFault::kNone, 0, 1, static_cast<Real>(kSampleCountMax), "samples"};
+  const uint32_t held = problem->ops->sample_count(problem->context);
+  uint32_t first = 0;  // that trains
+  while (first < kSampleCountMax && is_held_out(first, run_.task.holdout)) {
+    ++first;
+  }
+  if (held > first) {
+    return Status::kOk;
+  }
+  progress_.sample_fault = {SampleFault::kNone, static_cast<Real>(held), static_cast<Real>(first + 1),
+                            static_cast<Real>(kSampleCountMax), "samples"};
   return Status::kOutOfRange;
 }
 

@@ -44,6 +44,12 @@ Status Client::begin_run(const gs_Welcome& welcome) {
     *line.value() = LineTracker();
     progress_.line = line.value();
   }
+  if (kEvaluates && welcome.holdout > 0) {
+    const Result<HeldOutEvaluation*> evaluation = arena_.persistent<HeldOutEvaluation>(1);
+    GS_TRY(evaluation.status());
+    *evaluation.value() = HeldOutEvaluation();
+    progress_.evaluation = evaluation.value();
+  }
   // A server that takes units out says in its Welcome whether there is a correction, others say it in each task.
   const bool has_none = model_.takes_units() && welcome.correction == gs_Correction_CORRECTION_NONE;
   if (model_.may_correct() && model_.lean() == nullptr && !has_none) {
@@ -232,6 +238,42 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   return Status::kOk;
 }
 
+// Evaluates the task's model on the samples held out, where the task asks for it, or a slice of that. false: there is
+// more to do at *wake_ms. Whatever it comes to, the task goes on.
+bool Client::step_evaluation(uint64_t now_ms, uint64_t* wake_ms) {
+  const Task& task = run_.task;
+  const Problem* const problem = find_problem(config_.registry.problems, task.problem);
+  const Units units = model_.units().units();
+  const bool is_wanted = !task_.is_evaluated && task.evaluates && task.stage == TaskStage::kTrain &&
+                         missing_network() == 0 && problem != nullptr &&
+                         problem->ops->check_shape(problem->context, task.shape) == Status::kOk &&
+                         check_units(*problem, units) == Status::kOk;
+  task_.is_evaluated = true;
+  if (!is_wanted) {
+    return true;
+  }
+  EstimateInput input;
+  input.manifold = &model_.replica().manifold();
+  input.shape = task.shape;
+  input.problem = *problem;
+  input.holdout = task.holdout;
+  input.units = units.count > 0 && units.are_decided() ? &units : nullptr;
+  HeldOutEvaluation& evaluation = *progress_.evaluation;
+  const Status status = evaluation.step(input, model_.replica().model(), run_.slice_size, arena_);
+  if (status == Status::kUnfinished) {
+    Measurement* const measurement = evaluation.measurement();
+    *wake_ms = kAwaitsMeasurements && measurement != nullptr ? measurement->await(now_ms) : 0;
+    if (!kAwaitsMeasurements || *wake_ms != Measurement::kLost) {
+      task_.is_evaluated = false;
+      return false;
+    }
+    ++counters_.measurements_lost;
+    evaluation.drop(arena_);
+  }
+  task_.quality = status == Status::kOk ? evaluation.quality() : HeldOutQuality{};
+  return true;
+}
+
 Status Client::begin_task(uint64_t now_ms) {
   if (missing_network() != 0) {
     return Status::kUnimplemented;
@@ -328,6 +370,9 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.encoding = task.encoding;
   upload.kind = stream.kind;
   upload.use_correction = task.use_correction;
+  upload.held_out_count = task_.quality.sample_count;
+  upload.held_out_loss = task_.quality.loss;
+  upload.metric = task_.quality.metric;
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
   upload.stage = task.stage;

@@ -68,7 +68,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   const Result<Real> mean = mean_loss(batch, [&](uint32_t index) -> Result<Real> {
     GS_TRY(read_sample(source, batch, index, z));
     multiply_sample(shape, z, x, products);
-    return dot(shape.cols, products, products);
+    const Real explained = dot(shape.cols, products, products);
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(explained, dot(shape.rows, z, z));
+    }
+    return explained;
   });
   GS_TRY(mean.status());
   return static_cast<Real>(-0.5) * mean.value();
@@ -107,6 +111,7 @@ const ProblemOps kKpcaOps = {.name = "kpca",
                              .loss = loss,
                              .gradient = gradient,
                              .find_fault = kIsBareMetal ? nullptr : find_value_fault,
-                             .units_source = kTakesUnits ? units_of_all_columns : nullptr};
+                             .units_source = kTakesUnits ? units_of_all_columns : nullptr,
+                             .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

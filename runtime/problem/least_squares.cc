@@ -35,7 +35,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   return mean_loss(batch, [&](uint32_t index) -> Result<Real> {
     const Result<const Real*> residual = take_residual(source, batch, shape, x, index, sample.value());
     GS_TRY(residual.status());
-    return static_cast<Real>(0.5) * dot(shape.cols, residual.value(), residual.value());
+    const Real squares = dot(shape.cols, residual.value(), residual.value());
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(squares, static_cast<Real>(shape.cols));
+    }
+    return static_cast<Real>(0.5) * squares;
   });
 }
 
@@ -63,6 +67,7 @@ const ProblemOps kLeastSquaresOps = {.name = "least_squares",
                                      .loss = loss,
                                      .gradient = gradient,
                                      .find_fault = kIsBareMetal ? nullptr : find_value_fault,
-                                     .units_source = units_of_all_columns};
+                                     .units_source = units_of_all_columns,
+                                     .metric = kEvaluates ? metric_of_roots : nullptr};
 
 }  // namespace gradstream

@@ -109,6 +109,7 @@ const ProblemOps kLenetOps = {.name = "lenet",
                               .gradient = gradient,
                               .find_fault = find_fault,
                               .has_labels = true,
-                              .units_source = units_source};
+                              .units_source = units_source,
+                              .metric = metric_of_shares};
 
 }  // namespace gradstream

@@ -54,7 +54,14 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(source, shape, arena, &work));
-  return mean_loss(batch, [&](uint32_t index) { return take_sample(source, batch, shape, x, index, &work); });
+  return mean_loss(batch, [&](uint32_t index) {
+    const Result<Real> loss = take_sample(source, batch, shape, x, index, &work);
+    QualitySum* const quality = quality_of(batch);
+    if (quality != nullptr && loss.ok()) {
+      quality->add_class(class_count(shape), work.sample[shape.rows], work.scores);
+    }
+    return loss;
+  });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -88,6 +95,7 @@ const ProblemOps kLogisticOps = {.name = "logistic",
                                  .gradient = gradient,
                                  .find_fault = kIsBareMetal ? nullptr : find_fault,
                                  .has_labels = !kIsBareMetal,
-                                 .units_source = units_of_features};
+                                 .units_source = units_of_features,
+                                 .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

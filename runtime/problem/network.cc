@@ -321,6 +321,25 @@ Result<Real> differentiate_loss(const Network& network, const Real* targets, Rea
   return sum;
 }
 
+// Before differentiate_loss() takes the scores. A share in each case: of samples with the right class; of the targets'
+// squares that the scores explain; of outputs that stand on the side of their target.
+void add_quality(const Network& network, const Real* targets, const Real* scores, QualitySum* quality) {
+  const uint32_t count = network_score_count(network);
+  if (network.loss == NetworkLoss::kSoftmax) {
+    quality->add_class(count, targets[0], scores);
+    return;
+  }
+  for (uint32_t c = 0; c < count; ++c) {
+    if (network.loss == NetworkLoss::kSquaredError) {
+      const Real error = scores[c] - targets[c];
+      quality->add(targets[c] * targets[c] - error * error, targets[c] * targets[c]);
+    } else {
+      const bool is_right = (scores[c] > 0) == (targets[c] > static_cast<Real>(0.5));
+      quality->add(is_right ? Real{1} : Real{0}, 1);
+    }
+  }
+}
+
 Real* scores_of(const Evaluation& e, uint32_t count, uint32_t sample) {
   const Stage rest = e.rest();
   const size_t at = size_t{e.work.rest.places[rest.end - 1 - rest.first]} * count;
@@ -341,6 +360,9 @@ Result<Real> evaluate_loss(const Evaluation& e, Arena& arena) {
     GS_TRY(status);
     for (uint32_t b = 0; b < count; ++b) {
       const Real* const targets = e.outline.targets_of(slots.of(b));
+      if (kEvaluates && progress.quality != nullptr) {
+        add_quality(e.outline.network, targets, scores_of(e, count, b), progress.quality);
+      }
       const Result<Real> loss = differentiate_loss(e.outline.network, targets, scores_of(e, count, b));
       GS_TRY(loss.status());
       progress.add(loss.value());
@@ -531,6 +553,7 @@ const ProblemOps kNetworkOps = {
     .allow_kept = allow_kept,
     .lacks_gradient = lacks_gradient,
     .units_source = units_source,
+    .metric = kEvaluates ? metric_of_shares : nullptr,
 };
 
 }  // namespace gradstream

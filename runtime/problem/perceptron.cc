@@ -142,7 +142,16 @@ Result<Real> loss(const void* context, Shape, const Real* x, Batch batch, Arena&
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(data, arena, &work));
-  return mean_loss(batch, [&](uint32_t index) { return take_sample(data, batch, x, index, work); });
+  return mean_loss(batch, [&](uint32_t index) {
+    const Result<Real> loss = take_sample(data, batch, x, index, work);
+    QualitySum* const quality = quality_of(batch);
+    if (quality != nullptr && loss.ok()) {
+      const Layers layers = layers_of(data);
+      quality->add_class(layers.class_count(), work.sample[data.widths[0]],
+                         work.activations + layers.activation_count() - layers.class_count());
+    }
+    return loss;
+  });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -359,6 +368,7 @@ const ProblemOps kPerceptronOps = {.name = "perceptron",
                                    .has_labels = !kIsBareMetal,
                                    .loss_displaced = loss_displaced,
                                    .displaced_scratch_size = displaced_scratch_size,
-                                   .units_source = units_source};
+                                   .units_source = units_source,
+                                   .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

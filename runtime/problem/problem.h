@@ -17,6 +17,7 @@
 #include "runtime/base/products.h"
 #include "runtime/base/status.h"
 #include "runtime/base/units.h"
+#include "runtime/problem/metric.h"
 
 namespace gradstream {
 
@@ -58,6 +59,7 @@ struct EvaluationProgress {
   Real sums[4];       // of their losses
   uint32_t units_left;
   Measurement* measurement = nullptr;  // whose question the evaluation is; null: of none, the problem computes
+  QualitySum* quality = nullptr;       // what a loss() adds to, once a sample, where ProblemOps::metric is; null: none
 
   // false: the call has done its work and ends with kUnfinished.
   bool take_unit() {
@@ -74,6 +76,7 @@ struct EvaluationProgress {
   void restart() {
     position = part = 0;
     measurement = nullptr;
+    quality = nullptr;
     for (Real& sum : sums) {
       sum = 0;
     }
@@ -176,6 +179,8 @@ struct ProblemOps {
   // Where the samples are, and which of their columns may have units taken out: not labels, which are counted. Such a
   // problem reads samples by read_sample() alone. Null: it takes samples as they are, and no run with units.
   UnitsSource (*units_source)(const void* context) = nullptr;
+  // The metric of what loss() has added to EvaluationProgress::quality. Null: the problem has none but its loss.
+  Real (*metric)(const QualitySum& sum) = nullptr;
 };
 
 struct Problem {
@@ -310,6 +315,11 @@ Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores);
 // The progress of a batch, or `whole` where it has none.
 inline EvaluationProgress& progress_of(Batch batch, EvaluationProgress* whole) {
   return batch.progress != nullptr ? *batch.progress : *whole;
+}
+
+// Where a loss adds up its metric; null: nobody asks for it.
+inline QualitySum* quality_of(const Batch& batch) {
+  return kEvaluates && batch.progress != nullptr ? batch.progress->quality : nullptr;
 }
 
 // Calls visit(index) -> Status for each sample of the batch that is not done yet; kUnfinished when the call's work is

@@ -106,6 +106,7 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z, EstimateProgre
   input.seed = run.task.seed;
   input.version = run.task.version;
   input.client_index = run.task.client_index;
+  input.holdout = run.task.holdout;
   input.step = run.steps_done;
   input.z = z;
   input.progress = progress;

@@ -8,6 +8,7 @@
 
 #include "server/run/limits.h"
 #include "server/run/names.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -166,6 +167,20 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// A device that names a number of samples with this reason has none left to train on.
+StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
+  const std::string least = number_text(group.complaint.least);
+  StallCause out;
+  out.cause = "all_held_out";
+  out.text = devices_of(group) + " have no sample to train on: " + group.first_name + " holds " +
+             number_text(group.complaint.value) +
+             ", and holdout_share = " + number_text(static_cast<double>(p.quality->holdout_share)) + " leaves one of " +
+             least + " or more";
+  out.remedy = "give these devices " + least + " samples or more, or stop the run and begin one with a smaller " +
+               "holdout_share";
+  return out;
+}
+
 // What else a device or the server refuses, by its reason.
 std::pair<const char*, const char*> words_of(gs_Reason reason) {
   switch (reason) {
@@ -226,6 +241,8 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   StallCause out;
   if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
+  } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE && group.complaint.least >= 1) {
+    return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
   } else {

@@ -283,6 +283,7 @@ uint64_t Coordinator::digest() const { return state_->ledger.digest(); }
 std::span<const uint8_t> Coordinator::units() const { return state_->ledger.open_stage().units; }
 TaskStage Coordinator::stage() const { return state_->ledger.stage(); }
 const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
+const QualityBook& Coordinator::quality() const { return state_->ledger.quality(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }
@@ -350,6 +351,7 @@ const StallCause& Coordinator::stall_cause() const { return state_->ledger.stall
 const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
 const std::deque<RoundSummary>& Coordinator::replayed_rounds() const { return state_->replayed_rounds; }
 bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }
+const ProgressView& Coordinator::progress() const { return state_->ledger.progress().view(); }
 
 std::string Coordinator::state_text() const { return state_->ledger.state_text(); }
 void Coordinator::plant_double_fold_for_test() { state_->folds_duplicates = true; }

@@ -102,6 +102,56 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
   }
 }
 
+// What has changed since `before`, once: the numbers first, then the likely cause and the key to change. Nothing is
+// changed by itself.
+void Coordinator::State::log_progress(const ProgressView& before, SmoothingFit fit_before) {
+  const ProgressView& now = ledger.progress().view();
+  const auto say = [&](LogLevel level, const char* event, const ProgressWords& words) {
+    log(level, event,
+        Fields()
+            .add("version", ledger.version())
+            .add("promise_ratio", number_text(now.ratio))
+            .add("kept", number_text(now.kept))
+            .add("loss", number_text(now.loss))
+            .add("first_loss", number_text(now.first_loss))
+            .add("text", words.text)
+            .add("remedy", words.remedy));
+  };
+  const SmoothingVerdict& smoothing = ledger.progress().smoothing();
+  const ProgressWords misfit = smoothing_words(smoothing, parameters);
+  if (smoothing.fit != fit_before && !misfit.text.empty()) {
+    log(LogLevel::kWarn, "smoothing",
+        Fields()
+            .add("version", ledger.version())
+            .add("smoothing", number_text(static_cast<double>(parameters.local->smoothing)))
+            .add("at_quarter", number_text(smoothing.at_quarter))
+            .add("at_fourfold", number_text(smoothing.at_fourfold))
+            .add("text", misfit.text)
+            .add("remedy", misfit.remedy));
+  }
+  if (now.drift_count != before.drift_count) {
+    ++counters.drifts;
+    say(LogLevel::kWarn, "drift", drift_words(now));
+  }
+  if (now.state == before.state) {
+    return;
+  }
+  const ProgressWords words = progress_words(now, parameters);
+  switch (now.state) {
+    case ProgressState::kNotImproving:
+      return say(LogLevel::kWarn, "not_improving", words);
+    case ProgressState::kDiverged:
+      return say(LogLevel::kWarn, "diverged", words);
+    case ProgressState::kStillFalling:
+      return say(LogLevel::kInfo, "still_falling", words);
+    case ProgressState::kSettled:
+      return say(LogLevel::kInfo, "settled", words);
+    case ProgressState::kStarting:
+    case ProgressState::kWatching:
+      return;
+  }
+}
+
 namespace {
 
 // What record and tally tell of a version that is made.
@@ -121,7 +171,55 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   return summary;
 }
 
+// The same of the step, once the ledger has followed the record.
+void add_step(const StepKeeper* steps, RoundSummary* summary) {
+  if (steps != nullptr && steps->decision().state.first > 0) {
+    summary->step = steps->decision().state.step;
+    summary->bound = step_bound_name(steps->decision().bound);
+  }
+}
+
 }  // namespace
+
+// What the last trials have come to where no step was good.
+void Coordinator::State::log_trials(uint32_t version) {
+  const StepDecision& decision = ledger.steps()->decision();
+  const bool has_good = std::any_of(decision.best.begin(), decision.best.end(), [](double best) { return best > 0; });
+  if (decision.draw_count < kStartDrawCount || has_good) {
+    return;
+  }
+  log(LogLevel::kWarn, "step_trials_bad",
+      Fields()
+          .add("version", version)
+          .add("step", number_text(decision.state.step))
+          .add("text", "no trial step made the devices' loss smaller: the run begins with the least step")
+          .add("remedy", "look at the data, their units and labels, or begin a run with step_size set to a number"));
+}
+
+// Of the version that the version `version` was made from.
+std::optional<Quality> Coordinator::State::quality_before(uint32_t version) const {
+  const Quality* const quality = version == 0 ? nullptr : ledger.quality().find(version - 1);
+  return quality == nullptr ? std::nullopt : std::optional(*quality);
+}
+
+// Before the round closes: a version that was to be evaluated, and that nobody has evaluated, is named.
+void Coordinator::State::note_evaluations(const std::optional<Quality>& quality, bool was_wanted) {
+  if (!was_wanted || quality.has_value()) {
+    return;
+  }
+  NameList unable;
+  for (const uint32_t index : ledger.fleet().active_devices()) {
+    const DeviceRow& device = ledger.fleet().at(index);
+    if (device.is_heard && !device.image.can_evaluate) {
+      unable.add(device.name);
+    }
+  }
+  log(LogLevel::kWarn, "not_evaluated",
+      Fields()
+          .add("version", ledger.version())
+          .add("unable", unable.text())
+          .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
+}
 
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
@@ -133,7 +231,11 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
                               : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
+  const ProgressView progress = ledger.progress().view();
+  const SmoothingFit fit = ledger.progress().smoothing().fit;
   const TaskStage stage = ledger.stage();
+  const std::optional<Quality> quality = quality_before(ledger.version() + 1);
+  note_evaluations(quality, ledger.task_terms().evaluates);
   ClosingNotes notes;
   JournalRecord record = ledger.close_version(trigger, &notes);
   version_sequence = record.sequence();
@@ -149,6 +251,10 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
     log_stage(record.version(), stage, notes.stage);
     review_barred();
   }
+  if (stage == TaskStage::kTrials) {
+    log_trials(record.version());
+  }
+  counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
@@ -159,25 +265,36 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
             .add("samples", ledger.delay_switch().sample_count));
   }
   last_round = summary_of(record, trigger, tally, extension_count);
+  add_step(ledger.steps(), &last_round);
   last_round.time_ms = now_ms;
   last_round.missing = missing;
   last_round.upload_bytes = std::exchange(upload_bytes, 0);
   last_round.opened_ms = std::exchange(opened_ms, 0);
   last_round.asked = asked;
   last_round.wanted = wanted;
-  log(LogLevel::kInfo, "round_closed",
-      Fields()
-          .add("version", record.version())
-          .add_hex("digest", record.digest())
-          .add("trigger", trigger_name(trigger))
-          .add("folded", tally.on_time_count)
-          .add("late", tally.late_count)
-          .add("partial", tally.partial_count)
-          .add("missing", missing)
-          .add("loss_before", number_text(last_round.loss_before))
-          .add("loss_after", number_text(last_round.loss_after))
-          .add("upload_bytes", last_round.upload_bytes)
-          .add("record_bytes", record.payload().size()));
+  last_round.quality = quality;
+  Fields closed;
+  closed.add("version", record.version())
+      .add_hex("digest", record.digest())
+      .add("trigger", trigger_name(trigger))
+      .add("folded", tally.on_time_count)
+      .add("late", tally.late_count)
+      .add("partial", tally.partial_count)
+      .add("missing", missing)
+      .add("loss_before", number_text(last_round.loss_before))
+      .add("loss_after", number_text(last_round.loss_after))
+      .add("upload_bytes", last_round.upload_bytes)
+      .add("record_bytes", record.payload().size());
+  if (quality) {
+    closed.add("evaluated", quality->device_count)
+        .add("metric", quality_metric_name(ledger.quality().metric()))
+        .add("quality", number_text(quality->metric));
+  }
+  if (last_round.step > 0) {
+    closed.add("step", number_text(last_round.step)).add("bound", last_round.bound);
+  }
+  log(LogLevel::kInfo, "round_closed", closed);
+  log_progress(progress, fit);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);
@@ -194,9 +311,11 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
     opened_ms = record.time_ms();
   } else if (record.kind() == RecordKind::kVersion) {
     RoundSummary summary = summary_of(record, record.trigger(), tally, extension_count);
+    add_step(ledger.steps(), &summary);
     summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());
+    summary.quality = quality_before(record.version());
     if (record.version() > 0) {
       replayed_rounds.push_back(std::move(summary));
     }

@@ -179,6 +179,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.image.arena_size = hello.capabilities.arena_size;
   device.image.features = hello.capabilities.features;
   device.image.reset_cause = hello.reset_cause;
+  device.image.can_evaluate =
+      (hello.capabilities.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
   if (!lacks.empty() && !is_told) {
     log_lacks(device, hello);
   }
@@ -455,6 +457,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.local_step_count = device.task.steps;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
+  task.evaluates = task.evaluates && device.image.can_evaluate;
   write_task(task, &message.body.task);
   message.body.task.digest = ledger.digest();
   respond(id, message, device.task.record_sequence);

@@ -113,9 +113,13 @@ struct Coordinator::State {
   void close_round(Trigger trigger, uint64_t now_ms);
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   bool is_version_full() const;
+  std::optional<Quality> quality_before(uint32_t version) const;
+  void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
   void count_notes(uint32_t version, const DelayNotes& notes);
+  void log_progress(const ProgressView& before, SmoothingFit fit_before);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
+  void log_trials(uint32_t version);
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 
   // ---- Who is out of the open stage ----

@@ -217,7 +217,8 @@ UpdateNotes Coordinator::State::take_notes(const UpdateNotes& said) {
     notes.line.reset();
     ++counters.notes.lines_not_finite;
   }
-  if (notes.evaluation && !is_sound(*notes.evaluation)) {
+  if (notes.evaluation &&
+      (!is_sound(*notes.evaluation) || !is_possible(ledger.quality().metric(), *notes.evaluation))) {
     notes.evaluation.reset();
     ++counters.notes.evaluations_not_finite;
   }
@@ -278,6 +279,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
   DeviceRow& device = ledger.fleet().at(index);
   device.refusals.is_forgiven = false;
   device.refusals.last_ms = now_ms;
+  const ProgressView before = ledger.progress().view();
   decide(JournalRecord::verdict({.device = index,
                                  .task_sequence = task_sequence,
                                  .version = device.task.version,
@@ -285,6 +287,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
                                  .reason = reason,
                                  .step_time_us = step_time_us}),
          now_ms);
+  log_progress(before, ledger.progress().smoothing().fit);
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.

@@ -95,6 +95,7 @@ struct DeviceImage {
   uint32_t arena_size = 0;  // bytes
   uint32_t features = 0;    // bit n: gs_Feature n
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+  bool can_evaluate = false;  // on samples held out; else it trains on all
 };
 
 // How often a device does what costs the server something, and what the log has of it.

@@ -1,10 +1,12 @@
 #include "server/coordinator/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/stages.h"
 #include "server/run/weights.h"
@@ -16,6 +18,9 @@ namespace {
 // Models kept to repair a device's own: the current one, and the one before, from which a device whose answer has just
 // been folded goes on.
 constexpr uint32_t kRepairModelCount = 2;
+// In a run with step_size "auto" the last record is sent even where it is so many times as long as the model. Reason: a
+// device has the line of a record only if it applies it. Beyond that the traffic costs more than the step is worth.
+constexpr size_t kLineRecordFactor = 16;
 
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
@@ -69,7 +74,9 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
+      quality_(quality_metric(parameters.model->problem)),
       probabilities_(participation_probabilities(*parameters.cohort)),
+      progress_(parameters),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
                                                        : parameters.wire->log_size_max) {
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
@@ -77,6 +84,9 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
   aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_, &open_});
   stage_.train_version = has_stages(parameters_) ? kNoVersion : 0;
+  if (chooses_step(parameters_)) {
+    steps_.emplace(parameters_);
+  }
 }
 
 bool Ledger::is_over() const {
@@ -112,7 +122,9 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   if (status != Status::kOk) {
     return Status::kDataCorrupt;
   }
+  progress_.follow(record);
   last_sequence_ = record.sequence();
+  quality_.take(record);
   return Status::kOk;
 }
 
@@ -195,6 +207,7 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
     prepared_.reset();
     GS_TRY(aggregator_->add(input));
   }
+  count_line(record, notes);
   judge(device, record);
   device.tally.rounds_joined += asks_everybody() ? 0 : 1;
   device.judged.version = record.version();
@@ -291,13 +304,14 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
 }
 
 Status Ledger::begin_version(const VersionRecord& record) {
+  GS_TRY(follow_step(record));
   begin_stage(record);
   remember(record);
   open_.round = round_after(record);
   digest_ = record.digest;
   model_digest_ = digest_values(kDigestStart, parameters_.model->shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
-  open_.step_size = parameters_.step_size_at(open_.round);
+  open_.step_size = open_step();
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
@@ -326,17 +340,36 @@ void Ledger::remember(VersionRecord record) {
   const size_t size = log_size(record);
   log_.push_back({std::move(record), digest_, size});
   log_size_ += size;
-  while (log_size_ > log_size_max_) {
+  const size_t whole = snapshot_size(parameters_.model->shape, parameters_.has_mean());
+  const size_t kept = steps_.has_value() && size <= kLineRecordFactor * whole ? 1 : 0;
+  while (log_size_ > log_size_max_ && log_.size() > kept) {
     log_size_ -= log_.front().size;
     log_.pop_front();
   }
 }
 
-JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger) const {
+// A promise is stored as f32: what is beyond it is said as the most that this holds.
+std::optional<float> Ledger::promise_of(const VersionRecord& record, Status step_status) const {
+  if (is_anchor_phase()) {
+    return std::nullopt;
+  }
+  double promise = step_status == Status::kOk ? record.promise.value : 0;
+  if (step_status == Status::kOk && replica_.has_sum() && !record.blocks.empty()) {
+    const double factor =
+        static_cast<double>(estimate_factor(parameters_.model->shape, parameters_.local->direction_count));
+    promise = static_cast<double>(record.step_scale) * factor * factor *
+              square_sum({replica_.record_sum(), parameters_.model->shape.size()});
+  }
+  const double most = static_cast<double>(std::numeric_limits<float>::max());
+  return promise < most ? static_cast<float>(promise) : std::numeric_limits<float>::max();
+}
+
+JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise) const {
   JournalRecord out = JournalRecord::begin_version({.version = record.version,
                                                     .step_scale = record.step_scale,
                                                     .digest = record.digest,
                                                     .trigger = trigger,
+                                                    .promise = promise,
                                                     .payload = encode_payload(record)});
   out.set_sequence(last_sequence_ + 1);
   return out;
@@ -365,6 +398,15 @@ TaskTerms Ledger::task_terms() const {
             .stage = stage(),
             .encoding = answer_encoding(stage())};
   }
+  if (stage() == TaskStage::kStart && parameters_.local->solver != SolverId::kProjection) {
+    return {.solver = SolverId::kGradientStream,  // one gradient at the model: nobody moves
+            .batch_mode = parameters_.local->batch_mode,
+            .local_step_count = 1,
+            .steps_min = 1,
+            .step_size = stage_.fold->step_size(),
+            .proximal = parameters_.local->proximal,
+            .stage = stage()};
+  }
   if (is_anchor_phase()) {  // an anchor: -grad f_i(X)
     return {.solver = SolverId::kGradientStream,
             .batch_mode = BatchMode::kAll,
@@ -372,6 +414,7 @@ TaskTerms Ledger::task_terms() const {
             .steps_min = 1,
             .step_size = 1};
   }
+  const uint32_t period = parameters_.quality->evaluation_period;
   return {
       .solver = parameters_.local->solver,
       .batch_mode = parameters_.local->batch_mode,
@@ -383,7 +426,8 @@ TaskTerms Ledger::task_terms() const {
       .proximal = parameters_.local->proximal,
       .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
       .draws_iterate = parameters_.local->iterate == Iterate::kUniform,
-      .stage = stage()};
+      .stage = stage(),
+      .evaluates = stage() == TaskStage::kTrain && period > 0 && open_.round % period == 0};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -424,17 +468,21 @@ Status Ledger::put_average(VersionRecord* record) const {
   GS_TRY(read_model(parameters_.model->shape, record->model, theta.data()));
   if (average_.replace(record->version, theta.data())) {
     record->model = model_bytes(parameters_.model->shape, theta.data());
+    record->mean_direction.clear();  // the model goes elsewhere
   }
   return Status::kOk;
 }
 
 JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
+  const bool is_trained = stage() == TaskStage::kTrain;
   VersionRecord record;
-  if (stage() != TaskStage::kTrain) {
+  if (!is_trained) {
     record = close_stage(&notes->stage);
     notes->status = notes->stage.status;
     GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // the model stays
   } else {
+    const double scale =
+        steps_.has_value() ? model_scale_of(parameters_, {replica_.model(), parameters_.model->shape.size()}) : 0;
     notes->status = finish_training(&record);
     notes->delay = record.notes;
     if (notes->status != Status::kOk) {
@@ -444,12 +492,14 @@ JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
                 Status::kOk);  // a point of the manifold stays one
     }
     record.stage.is_known = has_stages(parameters_);
+    decide_step(scale, &record);
   }
   record.digest = digest_with_units(replica_.digest(), units_after(record));
   record.has_parts = parameters_.model_parts() != 0;
   record.cohort = next_cohort(record);
-  JournalRecord out = journal_record(record, trigger);
+  JournalRecord out = journal_record(record, trigger, is_trained ? promise_of(record, notes->status) : std::nullopt);
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
+  progress_.follow(out);
   last_sequence_ = out.sequence();
   return out;
 }
@@ -529,7 +579,13 @@ std::string Ledger::state_text() const {
   if (!stall_.empty()) {
     text += "stall=" + stall_.cause + " text=" + stall_.text + " remedy=" + stall_.remedy + "\n";
   }
+  const ProgressView& progress = progress_.view();
+  text += std::string("progress=") + name_of(progress.state) + " ratio=" + std::to_string(progress.ratio) +
+          " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
+          " unfit=" + std::to_string(progress_.unfit_count()) +
+          " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
   text += stage_text();
+  text += steps_.has_value() ? steps_->text() : "";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
   }
@@ -542,6 +598,11 @@ std::string Ledger::state_text() const {
     text += "average=" + std::to_string(average_.count()) +
             " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
             "\n";
+  }
+  for (const Quality& quality : quality_.versions()) {
+    text += "quality=" + std::to_string(quality.version) + " devices=" + std::to_string(quality.device_count) +
+            " samples=" + std::to_string(quality.sample_count) + " loss=" + std::to_string(quality.loss) +
+            " metric=" + std::to_string(quality.metric) + "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0 && !has_own_answers(stage())) {
     VersionRecord record;

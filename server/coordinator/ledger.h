@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/quality.h"
+#include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/model_average.h"
 #include "server/rules/record.h"
 #include "server/rules/stage_fold.h"
+#include "server/rules/step_keeper.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
 
@@ -62,6 +65,7 @@ struct TaskTerms {
   bool draws_iterate = false;
   TaskStage stage = TaskStage::kTrain;
   Encoding encoding = Encoding::kNone;  // of the upload; kNone: the run's
+  bool evaluates = false;               // the samples held out at the open version, where the device can
 };
 
 // What has come in for the open version, for the operator's log.
@@ -71,6 +75,7 @@ struct RoundTally {
   uint32_t partial_count = 0;
   double loss_before_sum = 0;
   double loss_after_sum = 0;
+  uint32_t lines_dropped = 0;  // of updates, that no record of the last two made
 };
 
 // Where a run stands before it trains, as its records say. Of a run without stages the first version trains.
@@ -135,6 +140,7 @@ class Ledger {
   uint64_t digest() const { return digest_; }
   const Replica& replica() const { return replica_; }
   const ModelAverage& average() const { return average_; }
+  const QualityBook& quality() const { return quality_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
@@ -149,6 +155,10 @@ class Ledger {
   // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
+  // The step of a run that chooses it by itself, as of the open version; null: its keys have it.
+  const StepKeeper* steps() const { return steps_.has_value() ? &*steps_ : nullptr; }
+  // Whether the run improves, by its records up to now.
+  const RunProgress& progress() const { return progress_; }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
 
@@ -176,12 +186,17 @@ class Ledger {
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
   Status apply_answer(const JournalRecord& record);
+  void count_line(const JournalRecord& record, const UpdateNotes& notes);
   Status apply_run_event(const JournalRecord& record);
   uint32_t round_after(const VersionRecord& next) const;
   // Who is asked in the version that `next` leads to.
   Cohort next_cohort(const VersionRecord& next) const;
   Status finish_training(VersionRecord* record);
   VersionRecord close_stage(StageDecision* decision) const;
+  // What the close of a round decides of the steps after it. scale: of the model that its record begins at.
+  void decide_step(double scale, VersionRecord* record) const;
+  Status follow_step(const VersionRecord& record);
+  Real open_step() const;
   // Bits of what the open version has beside model and mean.
   uint32_t parts() const;
   // The table of units that the version of `next` has.
@@ -193,7 +208,9 @@ class Ledger {
   // After the replica has followed the record.
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
-  JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
+  JournalRecord journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise = {}) const;
+  // Of the open version, whose record the replica has followed; step_status as close_version() says it.
+  std::optional<float> promise_of(const VersionRecord& record, Status step_status) const;
   void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
@@ -205,9 +222,11 @@ class Ledger {
   std::unique_ptr<Aggregator> aggregator_;
   std::optional<FoldInput> prepared_;  // without its values
   ModelAverage average_;
+  QualityBook quality_;
   const std::vector<Real> probabilities_;  // of participation
   OpenRound open_;
   OpenStage stage_;
+  std::optional<StepKeeper> steps_;  // of a run that chooses its step by itself
   uint64_t digest_ = 0;
   uint64_t model_digest_ = 0;  // of the open version's model alone
   // Whether the open version came from the record of an anchor phase, and that record's step and curvature.
@@ -219,6 +238,7 @@ class Ledger {
   uint32_t extension_count_ = 0;
   StallCause stall_;
   RoundTally tally_;
+  RunProgress progress_;
   uint64_t last_sequence_ = 0;
   // The last records, as many as may still be sent as a Log.
   std::deque<LoggedRecord> log_;

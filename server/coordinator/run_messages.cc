@@ -7,6 +7,7 @@
 
 #include "server/coordinator/ledger.h"
 #include "server/rules/record.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/stages.h"
@@ -34,6 +35,7 @@ Task run_task(const RunParameters& parameters, uint32_t client_index) {
   task.seed = parameters.seed;
   task.client_index = client_index;
   task.stream = parameters.stream();
+  task.holdout = parameters.quality->holdout();
   task.estimator.directions = direction_spec(parameters, 0, parameters.owner_of(client_index));
   return task;
 }
@@ -101,6 +103,7 @@ Task make_task(const RunParameters& parameters, const TaskTerms& terms) {
   task.curvature_form = parameters.local->barzilai_borwein;
   task.curvature = terms.curvature;
   task.draws_iterate = terms.draws_iterate;
+  task.evaluates = terms.evaluates;
   task.local_retraction = parameters.local->local_retraction;
   task.deadline_ms = parameters.trigger->task_deadline_ms;
   copy_text(parameters.model->problem, task.problem);

@@ -51,6 +51,8 @@ JournalRecord JournalRecord::begin_version(VersionBegun begun) {
   row.detail = static_cast<uint32_t>(begun.trigger);
   row.step_scale = begun.step_scale;
   row.digest = begun.digest;
+  row.weight = begun.promise.has_value() ? 1 : 0;
+  row.loss_before = begun.promise.value_or(0);
   row.payload = std::move(begun.payload);
   return JournalRecord(std::move(row));
 }
@@ -62,6 +64,11 @@ JournalRecord JournalRecord::run_state(RunEventDecided decided) {
   row.detail = static_cast<uint32_t>(decided.event);
   row.payload = std::move(decided.cause);
   return JournalRecord(std::move(row));
+}
+
+std::optional<float> JournalRecord::promise() const {
+  const JournalRow& row = of(RecordKind::kVersion);
+  return row.weight == 0 ? std::nullopt : std::optional(row.loss_before);
 }
 
 bool JournalRecord::has_device() const { return row_.kind == RecordKind::kTaskIssued || is_judgement(); }

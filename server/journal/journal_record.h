@@ -7,6 +7,7 @@
 #define GRADSTREAM_SERVER_JOURNAL_JOURNAL_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -101,6 +102,9 @@ struct VersionBegun {
   Real step_scale = 0;
   uint64_t digest = 0;
   Trigger trigger = Trigger{};
+  // Of the round that it ends: what its step promises (server/rules/progress_watch.h), finite. None where the version
+  // ends no round of training, as that of an anchor phase.
+  std::optional<float> promise = {};
   // As server/rules/record.h has it: the blocks sent to replicas (scalar runs) or the model itself (tangent runs,
   // version 0). Where the run chooses cohorts it also names the devices asked.
   std::vector<uint8_t> payload = {};
@@ -171,6 +175,7 @@ class JournalRecord {
   Real step_scale() const { return of(RecordKind::kVersion).step_scale; }
   uint64_t digest() const { return of(RecordKind::kVersion).digest; }
   Trigger trigger() const { return static_cast<Trigger>(of(RecordKind::kVersion).detail); }
+  std::optional<float> promise() const;  // none also in records of releases that did not know it
 
   // ---- kRunState ----
   RunEvent run_event() const { return static_cast<RunEvent>(of(RecordKind::kRunState).detail); }

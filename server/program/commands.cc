@@ -16,6 +16,7 @@
 #include "host/file_cause.h"
 #include "host/standard_files.h"
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
 #include "server/program/model_npz.h"
@@ -264,6 +265,14 @@ Objection encode_model(const std::string& form, const NpzModel& model, std::vect
   return {};
 }
 
+// Of the newest version that devices had evaluated.
+void add_quality(const QualityBook& quality, OutputLine* line) {
+  if (quality.latest() != nullptr) {
+    line->add_quoted("quality", quality_text(quality.metric(), quality.latest()->metric))
+        .add("evaluated", uint64_t{quality.latest()->version});
+  }
+}
+
 }  // namespace
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
@@ -335,6 +344,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   OutputLine line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);
+  add_quality(coordinator->quality(), &line);
   if (wants_average) {
     line.add_quoted("average", average.text());
   }
@@ -580,6 +590,76 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
   line.print(options);
 }
 
+// What `status` takes of a journal.
+struct JournalView {
+  explicit JournalView(const RunParameters& parameters)
+      : progress(parameters), quality(quality_metric(parameters.model->problem)) {}
+  void take(const JournalRecord& record) {
+    ++records;
+    round.take(record);
+    progress.follow(record);
+    quality.take(record);
+    if (record.has_device()) {
+      tally(record, &tallies[record.device()]);
+    }
+  }
+  RoundView round;
+  RunProgress progress;
+  QualityBook quality;
+  uint64_t records = 0;
+  std::map<uint32_t, DeviceTally> tallies;
+};
+
+// Whether the run improves, with the likely cause and the remedy where there is one.
+void print_progress(const CommonOptions& options, const ProgressView& view, const RunParameters& parameters) {
+  OutputLine line;
+  line.add("progress", name_of(view.state))
+      .add_real("promise_ratio", view.ratio)
+      .add_real("kept", view.kept)
+      .add("drifts", uint64_t{view.drift_count});
+  const ProgressWords words = progress_words(view, parameters);
+  if (!words.text.empty()) {
+    line.add_quoted("text", words.text).add_quoted("remedy", words.remedy);
+  }
+  line.print(options);
+}
+
+// A line where devices have evaluated a version.
+void print_quality(const CommonOptions& options, const QualityBook& book) {
+  if (book.latest() == nullptr) {
+    return;
+  }
+  const Quality& quality = *book.latest();
+  OutputLine()
+      .add_quoted("text", quality_text(book.metric(), quality.metric))
+      .add("evaluated", uint64_t{quality.version})
+      .add("metric", quality_metric_name(book.metric()))
+      .add_real("value", quality.metric)
+      .add_real("loss", quality.loss)
+      .add("devices", uint64_t{quality.device_count})
+      .add("samples", quality.sample_count)
+      .print(options);
+}
+
+void print_devices(const CommonOptions& options, const std::vector<EnrolledDevice>& devices,
+                   std::map<uint32_t, DeviceTally>& tallies) {
+  for (const EnrolledDevice& device : devices) {
+    const DeviceTally& t = tallies[device.index];
+    OutputLine()
+        .add("device", device.name)
+        .add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state))
+        .add("tasks", t.tasks)
+        .add("folded", t.folded)
+        .add("late", t.late)
+        .add("refused", t.refused)
+        .add("last_task", uint64_t{t.last_task})
+        .add("last_verdict", verdict_text(t.last_verdict))
+        .add("last_version", uint64_t{t.last_version})
+        .print(options);
+  }
+}
+
 }  // namespace
 
 int status(const CommonOptions& options, uint32_t run_id) {
@@ -594,16 +674,10 @@ int status(const CommonOptions& options, uint32_t run_id) {
   if (error) {
     return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
-  RoundView round;
-  uint64_t records = 0;
-  std::map<uint32_t, DeviceTally> tallies;
+  JournalView view(parameters);
   SqliteStore journal(database, run.id);
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
-    ++records;
-    round.take(record);
-    if (record.has_device()) {
-      tally(record, &tallies[record.device()]);
-    }
+    view.take(record);
     return true;
   });
   const Expected<std::vector<EnrolledDevice>> found = read == StoreStatus::kOk ? database.devices() : read;
@@ -624,31 +698,21 @@ int status(const CommonOptions& options, uint32_t run_id) {
   line.add("run", uint64_t{run.id})
       .add("name", run.name)
       .add_quoted("state", stored_run_state_text(run.state))
-      .add("version", uint64_t{round.version})
-      .add_hex("digest", round.digest)
-      .add("records", records)
+      .add("version", uint64_t{view.round.version})
+      .add_hex("digest", view.round.digest)
+      .add("records", view.records)
       .add("devices", count(DeviceState::kActive))
       .add("revoked", count(DeviceState::kRevoked))
       .add_flag("served", is_served)
       .add("pending", count(DeviceState::kPending))
       .add("disabled", count(DeviceState::kDisabled))
       .print(options);
-  print_round(options, run, round, parameters, devices);
-  for (const EnrolledDevice& device : devices) {
-    const DeviceTally& t = tallies[device.index];
-    OutputLine()
-        .add("device", device.name)
-        .add("index", uint64_t{device.index})
-        .add("state", device_state_text(device.state))
-        .add("tasks", t.tasks)
-        .add("folded", t.folded)
-        .add("late", t.late)
-        .add("refused", t.refused)
-        .add("last_task", uint64_t{t.last_task})
-        .add("last_verdict", verdict_text(t.last_verdict))
-        .add("last_version", uint64_t{t.last_version})
-        .print(options);
+  print_round(options, run, view.round, parameters, devices);
+  if (view.round.has_version) {
+    print_progress(options, view.progress.view(), parameters);
   }
+  print_quality(options, view.quality);
+  print_devices(options, devices, view.tallies);
   return kExitOk;
 }
 

@@ -130,6 +130,9 @@ int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& 
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
 
+// server/program/commands_history.cc. One line a version, as CSV with a head. run: as above.
+int history(const CommonOptions& options, uint32_t run);
+
 // server/program/commands_network.cc. What a network's file holds, and the memory that it takes on a device with
 // sample_count samples and batches of batch_size.
 int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size, uint32_t sample_count);

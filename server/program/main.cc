@@ -374,6 +374,10 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   add_common(state, arguments);
   add_run_number(state, arguments);
   state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
+  auto* const past = app.add_subcommand("history", "a run's versions, their losses and their quality, as CSV");
+  add_common(past, arguments, false);
+  add_run_number(past, arguments);
+  past->callback([arguments, code] { *code = history(arguments->common, arguments->run); });
 }
 
 void add_network(CLI::App& app, Arguments* arguments, int* code) {

@@ -47,6 +47,7 @@ class AggregatorDelayed : public Aggregator {
     }
     record->notes.clamped_count += step.is_clamped ? 1 : 0;
     record->step_scale = open_.alpha;
+    record->promise.value = promise_of(open_.step);
     record->model = model_bytes(parameters().model->shape, next.data());
     return Status::kOk;
   }
@@ -116,6 +117,19 @@ class AggregatorDelayed : public Aggregator {
   const RunParameters& parameters() const { return *context_.parameters; }
   size_t size() const { return context_.parameters->model->shape.size(); }
   bool is_curve() const { return parameters().local->solver == SolverId::kCurve; }
+
+  // Of C <- R_C(-alpha D), D a displacement of K_eff steps of eta: d = D / (eta K_eff), a = alpha eta K_eff. A velocity
+  // makes a longer step along the same d, by 1 / (1 - beta). A curve's way has no one direction: it promises nothing.
+  double promise_of(const DelayDirection& step) const {
+    const RunParameters& p = parameters();
+    if (is_curve()) {
+      return 0;
+    }
+    const double eta = static_cast<double>(p.step_size_at(context_.replica->version()));
+    const double steps = static_cast<double>(open_.weights.effective_steps());
+    const double rest = 1 - static_cast<double>(p.delay->server_momentum);
+    return static_cast<double>(open_.alpha) * square_sum(step.direction) * std::max(rest, 0.0) / (eta * steps);
+  }
 
   DelayCorrection correction() const {
     const RunParameters& p = parameters();

@@ -16,7 +16,7 @@ class AggregatorGradientStream : public Aggregator {
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    return finish_tangent_step(context_, fold_, record);
+    return finish_tangent_step(context_, fold_, open_step_size(context_), record);
   }
   VersionRecord stand_still() const override { return stand_still_record(context_); }
 

@@ -419,6 +419,7 @@ class AggregatorMemory : public Aggregator {
     if (!fits(d) && step_scale != 0) {
       return Status::kOutOfRange;
     }
+    record->promise.value = static_cast<double>(step_scale) * square_sum(direction_of(d));
     const LastUpdates updates = next_updates();
     VersionRecord weights;
     const bool is_rebased = find_changes(updates, &weights);
@@ -485,6 +486,23 @@ class AggregatorMemory : public Aggregator {
     }
   }
 
+  // What a sum of scalars with their directions is multiplied by to be an estimate.
+  Real estimate_scale() const {
+    return is_scalar() ? estimate_factor(parameters().model->shape, parameters().local->direction_count)
+                       : static_cast<Real>(1);
+  }
+
+  // d in the unit of a gradient.
+  std::vector<Real> direction_of(const Tensor& d) const {
+    const uint32_t scale_log2 = parameters().fold->fold_scale_log2;
+    const Real unit = is_scalar() ? exact_unit(parameters().model->shape, scale_log2) : fixed_unit(scale_log2);
+    std::vector<Real> direction(size());
+    for (size_t e = 0; e < size(); ++e) {
+      direction[e] = estimate_scale() * (unit * static_cast<Real>(d[e]));
+    }
+    return direction;
+  }
+
   // h: the mean behind the step.
   Status fill_dense(const Tensor& d, const Tensor& h, VersionRecord* record) const {
     const Replica& replica = *context_.replica;
@@ -492,8 +510,7 @@ class AggregatorMemory : public Aggregator {
     if (record->step_scale != 0) {
       const uint32_t scale_log2 = parameters().fold->fold_scale_log2;
       const Real unit = is_scalar() ? exact_unit(parameters().model->shape, scale_log2) : fixed_unit(scale_log2);
-      const Real factor = is_scalar() ? estimate_factor(parameters().model->shape, parameters().local->direction_count)
-                                      : static_cast<Real>(1);
+      const Real factor = estimate_scale();
       for (size_t e = 0; e < size(); ++e) {
         next[e] = unit * static_cast<Real>(d[e]);
       }

@@ -16,6 +16,7 @@
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
 #include "server/run/run_core.h"
+#include "server/run/stages.h"
 
 namespace gradstream {
 namespace {
@@ -26,7 +27,7 @@ class AggregatorSvrg : public Aggregator {
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    return is_anchor_phase_ ? finish_anchors(record) : finish_tangent_step(context_, fold_, record);
+    return is_anchor_phase_ ? finish_anchors(record) : finish_tangent_step(context_, fold_, opened_step_, record);
   }
   // After a phase that made nothing the anchors are asked for anew.
   VersionRecord stand_still() const override { return stand_still_record(context_); }
@@ -36,6 +37,7 @@ class AggregatorSvrg : public Aggregator {
   Status follow_record(const VersionRecord& opened) override {
     fold_.begin(opened);
     is_anchor_phase_ = !opened.has_anchor();
+    opened_step_ = opened.local_step;
     if (is_anchor_phase_) {
       round_ += opened.version == 0 || opened.stage.keeps_model ? 0 : 1;
       return Status::kOk;
@@ -60,6 +62,9 @@ class AggregatorSvrg : public Aggregator {
       return Status::kNotFinite;
     }
     record->mean_gradient = model_bytes(parameters.model->shape, g.data());
+    if (chooses_step(parameters)) {
+      record->mean_direction = g;
+    }
     Secant secant;
     if (parameters.local->barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
       record->previous_model = model_bytes(parameters.model->shape, last_model_.data());
@@ -91,6 +96,7 @@ class AggregatorSvrg : public Aggregator {
   AggregatorContext context_;
   TangentFold fold_;
   bool is_anchor_phase_ = true;
+  Real opened_step_ = 0;          // eta of the open version's local steps
   uint32_t round_ = 0;            // as Ledger::round()
   std::vector<Real> last_model_;  // of the last round whose anchors came together; empty: none yet
   std::vector<Real> last_gradient_;

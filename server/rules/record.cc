@@ -448,6 +448,14 @@ std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, st
   return messages;
 }
 
+double square_sum(std::span<const Real> values) {
+  double sum = 0;
+  for (const Real value : values) {
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return sum;
+}
+
 size_t log_size(const VersionRecord& record) {
   size_t size = 0;
   for (const RecordBlock& block : record.blocks) {

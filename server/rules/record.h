@@ -48,6 +48,13 @@ struct RecordBlock {
   friend bool operator==(const RecordBlock&, const RecordBlock&) = default;
 };
 
+// What the step of a record promises, a |d|^2 (server/rules/progress_watch.h). The payload has none, so that records
+// are the same without it.
+struct StepPromise {
+  double value = 0;
+  friend bool operator==(const StepPromise&, const StepPromise&) { return true; }
+};
+
 struct VersionRecord {
   uint32_t version = 0;             // that it leads to
   Real step_scale = 0;              // eta_g eta_k K_eff
@@ -69,7 +76,12 @@ struct VersionRecord {
   Real curvature = 0;                       // b; 0: none
   std::optional<DelaySwitch> delay_switch;  // of the version that it leads to, where the run switches by a statistic
   DelayNotes notes;                         // of the rule that made it; the payload has none
-  StageRecord stage;                        // of runs with stages before training
+  // d, the mean direction in units of a gradient, of the rule that made it, where the run chooses its step by itself.
+  // The payload has none.
+  std::vector<Real> mean_direction;
+  // As the rule knows it. Of blocks without a mean Ledger knows it, since the replica adds their directions up.
+  StepPromise promise;
+  StageRecord stage;  // of runs with stages before training
   bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };
@@ -101,6 +113,9 @@ struct SnapshotPart {
   std::vector<uint8_t> bytes;
 };
 std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const SnapshotPart> parts);
+
+// The sum of the squares, in the order of the values.
+double square_sum(std::span<const Real> values);
 
 // Bytes that these take on the wire, frames included, to the byte or a few more: by them a server chooses.
 size_t log_size(const VersionRecord& record);

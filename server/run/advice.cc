@@ -9,7 +9,7 @@
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/settle.h"
-#include "server/run/step_keys.h"
+#include "server/run/stages.h"
 
 namespace gradstream {
 namespace {
@@ -205,8 +205,14 @@ std::vector<std::string> advice(const RunParameters& parameters) {
     lines.push_back(std::move(sentence));
   }
   advise_staleness(parameters, &lines);
-  if (!(parameters.constants->smoothness > 0) || has_auto_step(*parameters.steps)) {
-    return lines;  // nothing is known, or nothing is left to set
+  if (!(parameters.constants->smoothness > 0)) {
+    return lines;
+  }
+  if (chooses_step(parameters)) {
+    lines.push_back(
+        "step_size = auto: the server finds the step by itself and reads no smoothness; leave smoothness out, or set "
+        "step_size to a number to have it judged");
+    return lines;
   }
   const Letters letters(parameters);
   if (parameters.local->solver == SolverId::kGradientStream || parameters.local->solver == SolverId::kTangentMean) {

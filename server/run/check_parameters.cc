@@ -8,6 +8,7 @@
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
 #include "server/run/units_keys.h"
@@ -26,7 +27,7 @@ Objection check_parameters(const RunParameters& p) {
       // What the server does with answers, once every number is in its range.
       check_ranges, check_groups, check_participation, check_over_selection, check_straggler, check_timed_work,
       check_retry, check_weight_share, check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve,
-      check_kept_models};
+      check_kept_models, check_quality};
   for (const auto check : kChecks) {
     if (Objection objection = check(p)) {
       return objection;

@@ -13,6 +13,7 @@
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/stages.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
@@ -48,6 +49,7 @@ template class KeyGroup<AverageKeys>;
 template class KeyGroup<ConstantKeys>;
 template class KeyGroup<PaceKeys>;
 template class KeyGroup<UnitsKeys>;
+template class KeyGroup<QualityKeys>;
 
 bool has_scalars(EstimatorId id) {
   return id == EstimatorId::kProjectionOneSided || id == EstimatorId::kProjectionTwoSided;

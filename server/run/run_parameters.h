@@ -44,6 +44,7 @@ struct AverageKeys;
 struct ConstantKeys;
 struct PaceKeys;
 struct UnitsKeys;
+struct QualityKeys;
 
 // The problem that is made of a network, as runtime/problem/network.h has it.
 inline constexpr const char* kNetworkProblemName = "network";
@@ -63,6 +64,7 @@ struct RunParameters {
   KeyGroup<ConstantKeys> constants;                       // server/run/constant_keys.h
   KeyGroup<PaceKeys> pace;                                // server/run/pace_keys.h
   KeyGroup<UnitsKeys> units;                              // server/run/units_keys.h
+  KeyGroup<QualityKeys> quality;                          // server/run/quality_keys.h
 
   StreamKind stream() const;
   // 0: the run trains no network, or the key is no digest.

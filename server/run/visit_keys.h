@@ -14,6 +14,7 @@
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_parameters.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
@@ -37,6 +38,7 @@ void visit_groups(Parameters& p, Visit&& visit) {
   visit(p.constants.keys());
   visit(p.pace.keys());
   visit(p.units.keys());
+  visit(p.quality.keys());
 }
 
 // Calls visit(key, field) for the two keys that stand in no group.

@@ -1605,7 +1605,9 @@ retry_max_ms = 5
             time.sleep(0.05)
         self.assertEqual(server.stop(), OK)
         there = set(re.findall(r"(?m)^# TYPE (\w+) ", text))
-        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
+        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss",  # of the first round that closes
+                 "gradstream_quality", "gradstream_quality_loss", "gradstream_quality_version",  # of an evaluation
+                 "gradstream_quality_devices", "gradstream_quality_samples"}
         told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
         self.assertGreater(len(told), 15)
         sources = "".join((ROOT / "server" / name).read_text() for name in COUNTER_HEADERS)
@@ -1644,7 +1646,8 @@ retry_max_ms = 5
                   "updates_without_time", "updates_loss_not_finite", "lines_not_finite",
                   "evaluations_not_finite", "updates_still", "steps_clamped",
                   "curves_antiparallel", "updates_duplicate", "updates_superseded", "tasks_issued", "tasks_abandoned",
-                  "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed"}
+                  "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed",
+                  "drifts"}
         self.assertEqual(peers & others, set())
         self.assertEqual(peers | others, counters)
 

@@ -116,6 +116,9 @@ TEST(JournalRecord, ReadersHaveTheNamesOfTheirKind) {
   const JournalRecord version = JournalRecord::begin_version({.version = 8, .trigger = Trigger::kGoal});
   EXPECT_EQ(version.trigger(), Trigger::kGoal);
   EXPECT_FALSE(version.has_device());
+  EXPECT_FALSE(version.promise().has_value()) << "also of releases that did not know it";
+  EXPECT_EQ(JournalRecord::begin_version({.version = 8, .promise = 0.25F}).promise(), 0.25F);
+  EXPECT_EQ(JournalRecord::begin_version({.version = 8, .promise = 0.0F}).promise(), 0.0F);
   EXPECT_FALSE(version.is_event(RunEvent::kExtended));  // whose number is that of the trigger
   const JournalRecord event = JournalRecord::run_state({.event = RunEvent::kExtended});
   EXPECT_TRUE(event.is_event(RunEvent::kExtended));

@@ -273,6 +273,19 @@ const parts = {
     await page.unroute(path);
   },
 
+  // The worst of them is a notice with the key to change; a run that is only watched has none.
+  async progress() {
+    const answer = await status();
+    const progress = {...answer.run.progress, state: 'not_improving', promise_ratio: 56.2,
+                      text: 'the last 10 rounds promised 56.2 times all', remedy: 'begin a run with step_size = 0.01'};
+    const path = /\/status(\?.*)?$/;
+    await page.route(path, (route) => route.fulfill({json: {...answer, run: {...answer.run, progress}}}));
+    await page.reload();
+    await seen('#notices', /not improving: the last 10 rounds .* To do: begin a run with step_size = 0\.01\./);
+    await seen('#figures [data-figure=progress]', /promised 56\.20? times its gain/);
+    await page.unroute(path);
+  },
+
   async gone() {
     expectsErrors = true;
     await seen('#notices', /The server does not answer/);

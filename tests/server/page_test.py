@@ -145,6 +145,7 @@ def check(home):
         browser.part("accessibility")
         browser.part("large")
         browser.part("stalled")
+        browser.part("progress")
         run.stop()
         browser.part("gone")
         token = home / "token"

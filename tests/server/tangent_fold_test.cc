@@ -47,8 +47,11 @@ TEST(TangentFold, IsTheWeightedMeanPerStep) {
   EXPECT_FLOAT_EQ(static_cast<float>(f.fold.effective_steps()), 80.0F / 30);
   VersionRecord record = stand_still_record({&f.holder.parameters, &f.holder.replica, &f.models, &f.holder.arena});
   EXPECT_EQ(record.version, 1U);
-  ASSERT_EQ(finish_tangent_step({&f.holder.parameters, &f.holder.replica, &f.models, &f.holder.arena}, f.fold, &record),
-            Status::kOk);
+  ASSERT_EQ(
+      finish_tangent_step({&f.holder.parameters, &f.holder.replica, &f.models, &f.holder.arena}, f.fold, 0.5F, &record),
+      Status::kOk);
+  // d = -2 / 0.5 in every place, a = 0.5 * 80 / 30.
+  EXPECT_NEAR(record.promise.value, 0.5 * 80 / 30 * 16 * kSize, 1e-3);
   Real model[kSize];
   ASSERT_EQ(read_model({kSize, 1}, record.model, model), Status::kOk);
   EXPECT_NEAR(model[0], 1 + 2 * 80.0 / 30, 1e-5);

@@ -116,6 +116,27 @@ TEST(Watch, HeapGrowsByWhatIsHeld) {
   EXPECT_LE(held, 2.2 * kBlockCount * kBlockSize);
 }
 
+TEST(Watch, QualityIsSaidWhereDevicesHaveEvaluated) {
+  const HttpCounters http;
+  WatchSnapshot snapshot = example();
+  EXPECT_THAT(metrics_text(snapshot, http), testing::Not(HasSubstr("gradstream_quality")));
+  EXPECT_TRUE(Json::parse(status_json(snapshot, http))["run"]["quality"].is_null());
+  snapshot.metric = QualityMetric::kAccuracy;
+  snapshot.quality = Quality{6, 2, 40, 1.5, 0.9421};
+  snapshot.rounds.back().summary.quality = snapshot.quality;
+  const std::string metrics = metrics_text(snapshot, http);
+  for (const char* const line :
+       {"gradstream_quality{metric=\"accuracy\"} 0.9421\n", "gradstream_quality_loss 1.5\n",
+        "gradstream_quality_version 6\n", "gradstream_quality_devices 2\n", "gradstream_quality_samples 40\n"}) {
+    EXPECT_THAT(metrics, HasSubstr(line));
+  }
+  const Json status = Json::parse(status_json(snapshot, http));
+  EXPECT_EQ(status["run"]["quality"]["text"], "quality 94.2 %");
+  EXPECT_EQ(status["run"]["quality"]["version"], 6);
+  EXPECT_TRUE(status["rounds"][0]["quality"].is_null());
+  EXPECT_EQ(status["rounds"][1]["quality"]["value"], 0.9421);
+}
+
 TEST(Watch, StatusIsJson) {
   HttpCounters http;
   http.refusals[static_cast<size_t>(HttpRefusal::kToken)] = 2;

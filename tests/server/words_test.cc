@@ -55,6 +55,15 @@ TEST(Words, ThePageKnowsEveryStateOfARun) {
   EXPECT_EQ(states, words_of<gs_RunState>());
 }
 
+TEST(Words, ThePageKnowsEveryStateOfProgress) { EXPECT_EQ(keys_of("/page.js", "PROGRESS"), words_of<ProgressState>()); }
+
+TEST(Words, TheMetricsHaveEveryStateOfProgress) {
+  const std::string text = metrics_text({}, {});
+  for (const std::string& word : words_of<ProgressState>()) {
+    EXPECT_NE(text.find("\ngradstream_run_progress{state=\"" + word + "\"} "), std::string::npos) << word;
+  }
+}
+
 std::string text_of_file(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -63,6 +72,13 @@ std::string text_of_file(const std::string& path) {
 TEST(Words, TheDocumentationHasARowForEveryStanding) {
   const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
   for (const std::string& word : words_of<DeviceStanding>()) {
+    EXPECT_NE(text.find("\n| `" + word + "` | "), std::string::npos) << word;
+  }
+}
+
+TEST(Words, TheDocumentationHasARowForEveryStateOfProgress) {
+  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
+  for (const std::string& word : words_of<ProgressState>()) {
     EXPECT_NE(text.find("\n| `" + word + "` | "), std::string::npos) << word;
   }
 }

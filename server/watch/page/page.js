@@ -19,6 +19,16 @@ const RUN_STATES = {
   stopped: 'Its last version can still be fetched.',
 };
 
+// What the server judges of the run's progress, with how a notice of it looks; null: no notice.
+const PROGRESS = {
+  starting: null,
+  watching: null,
+  settled: null,
+  still_falling: null,
+  not_improving: 'warn',
+  diverged: 'bad',
+};
+
 // Of an update or task, as docs/wire.md has them.
 const REASONS = {
   too_stale: 'more versions behind than the run allows, or late updates are dropped',
@@ -180,6 +190,10 @@ function noticesOf() {
     notices.push(['bad', 'The database cannot be written. Devices are told to try later, and nothing acknowledged is ' +
         'lost. Free space or repair the disk: the server goes on by itself.']);
   }
+  const progress = s.run.progress;
+  if (progress && PROGRESS[progress.state]) {
+    notices.push([PROGRESS[progress.state], `${words(progress.state)}: ${progress.text}. To do: ${progress.remedy}.`]);
+  }
   if (s.draining) notices.push(['warn', 'The server drains: devices are told when to come back, and it ends.']);
   if (!s.run.has_version && s.run.state !== 'finished' && s.run.state !== 'stopped') {
     const wanted = s.run.parameters.device_count;
@@ -269,6 +283,14 @@ function showRun() {
   put('version', 'Version', run.has_version ? count(run.version) : 'none yet', `of ${count(run.round_count)}`,
       run.has_version ? [run.version, run.round_count] : null);
   put('loss', 'Loss', last ? figure(last.loss_before) : '\u2013', last ? lossTrend() : LOSS_NOTE);
+  put('progress', 'Progress', words(run.progress.state), run.progress.promise_ratio > 0
+      ? `promised ${figure(run.progress.promise_ratio, 3)} times its gain` : 'too early to say');
+  if (run.quality) {
+    const isShare = run.quality.metric === 'accuracy' || run.quality.metric === 'explained_variance';
+    put('quality', 'Quality', isShare ? run.quality.text.replace('quality ', '') : figure(run.quality.value),
+        `${words(run.quality.metric)} of version ${count(run.quality.version)}, ` +
+        `${plural(run.quality.samples, 'sample')} held out`);
+  }
   const isOpen = run.has_version && !isOver(run);
   put('round', 'Open version', isOpen ? `${count(answers)} of ${count(round.wanted)}` : '\u2013', '',
       isOpen ? [answers, round.wanted] : null);
