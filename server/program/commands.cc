@@ -22,6 +22,7 @@
 #include "server/program/model_npz.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
+#include "server/rules/stage_record.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
 #include "server/store/database_lock.h"
@@ -228,6 +229,27 @@ std::string export_format(const ExportOptions& what) {
   return what.out.ends_with(".csv") ? "csv" : what.out.ends_with(".npz") ? "npz" : "npy";
 }
 
+// What a device does to its samples, where the run has decided it. False: the table is damaged.
+bool read_units(std::span<const uint8_t> table, NpzModel* out) {
+  std::vector<ColumnUnits> columns;
+  if (table.empty()) {
+    return true;
+  }
+  if (decode_units(table, &columns) != Status::kOk) {
+    return false;
+  }
+  for (const ColumnUnits& column : columns) {
+    if (column.factor == 0) {
+      out->mean.clear();
+      out->scale.clear();
+      return true;  // not decided yet: devices take the samples as they are
+    }
+    out->mean.push_back(column.mean);
+    out->scale.push_back(column.factor);
+  }
+  return true;
+}
+
 // The file of this form.
 Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out) {
   if (form == "csv") {
@@ -303,8 +325,13 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
                                    ": average_period and average_from of the run say when one begins");
   }
   const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
-  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
-  const NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
+  const uint64_t digest =
+      wants_average ? digest_values(kDigestStart, values.size(), values.data()) : coordinator->digest();
+  NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
+  if (!read_units(coordinator->units(), &facts)) {
+    return fail(kExitDatabase, "the units of version " + std::to_string(model.version()) + " of run " +
+                                   std::to_string(run.id) + " are damaged; restore the database from a copy");
+  }
   std::vector<uint8_t> bytes;
   if (const Objection fault = encode_model(export_format(what), facts, &bytes)) {
     return fail(kExitFile, fault.sentence);

@@ -23,6 +23,7 @@
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/settle.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -231,7 +232,10 @@ int settle_run(const DataOptions& data, const SuggestOptions& what, Shape shape,
 }
 
 UnitPlan plan_units(const Suggested& suggested) {
+  const UnitsKeys& keys = suggested.config.run.units.keys();
   UnitPlan plan;
+  plan.is_centred = keys.centre == Centre::kFederated;
+  plan.scale = keys.scale;
   plan.keeps_constants = suggested.problem->best != best_kpca;
   plan.column_count = suggested.table.dimension - (suggested.problem->best == best_logistic ? 1 : 0);
   return plan;
@@ -310,6 +314,10 @@ void print_suggestion(const DataOptions& data, const Suggested& suggested) {
   print_key(suggested, "rows", "inputs of a sample");
   print_key(suggested, "cols", suggested.problem->cols);
   print_key(suggested, "device_count", "enrolled devices that version 0 waits for");
+  print_key(suggested, "centre", "the mean of the fleet goes out of each column");
+  print_key(suggested, "scale",
+            suggested.problem->best == best_kpca ? "one factor for all columns keeps the subspace"
+                                                 : "each column gets a deviation of 1");
   for (const char* const key : {"round_count", "solver", "estimator"}) {
     print_key(suggested, key, "");
   }

@@ -32,8 +32,8 @@ struct NpzModel {
   std::span<const Real> model;  // rows x cols, row by row
   // For each column of a sample: z = (sample - mean) * scale is what the model is for. Empty: the run takes no units
   // out.
-  std::span<const Real> mean;
-  std::span<const Real> scale;
+  std::vector<Real> mean = {};
+  std::vector<Real> scale = {};
   std::string problem;  // ASCII
   uint64_t digest = 0;  // of the version, as `gradstream status` shows it
   uint32_t run = 0;

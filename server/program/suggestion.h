@@ -11,17 +11,10 @@
 #include <vector>
 
 #include "host/table.h"
-#include "server/base/objection.h"
+#include "server/run/choices.h"
 
 namespace gradstream {
 
-// What a column is divided by once units are taken out.
-enum class UnitScale : uint8_t {
-  kNone,
-  kCommon,     // the root of the total variance, one for all columns
-  kDeviation,  // the root of the column's variance
-  kRange,      // its greatest value less its least one
-};
 // As a run takes units out of its first `column_count` values of a sample.
 struct UnitPlan {
   bool is_centred = false;

@@ -1,10 +1,12 @@
 #include "server/run/settle.h"
 
+#include <string_view>
 #include <utility>
 
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -48,6 +50,36 @@ struct Settling {
   std::vector<SettledKey> settled = {};
 };
 
+// The units that a run takes out of its samples, by its problem (docs/operating.md). Others keep theirs: their samples
+// are points, or nothing is known of them.
+struct ProblemUnits {
+  std::string_view problem;
+  Centre centre;
+  UnitScale scale;
+};
+constexpr ProblemUnits kProblemUnits[] = {
+    // One factor for all columns, so that the subspace stays what it is.
+    {"kpca", Centre::kFederated, UnitScale::kCommon},
+    {"least_squares", Centre::kFederated, UnitScale::kDeviation},
+    {"logistic", Centre::kFederated, UnitScale::kDeviation},
+    {"perceptron", Centre::kFederated, UnitScale::kDeviation},
+    {"lenet", Centre::kFederated, UnitScale::kDeviation},
+    {kNetworkProblemName, Centre::kFederated, UnitScale::kDeviation},
+};
+
+void settle_units(Settling& settling) {
+  const std::string& problem = settling.run.model->problem;
+  for (const ProblemUnits& units : kProblemUnits) {
+    if (units.problem == problem) {
+      settling.try_put("centre", "problem " + problem,
+                       [&](RunParameters& run) { return replace(run.units.keys().centre, units.centre); });
+      settling.try_put("scale", "problem " + problem,
+                       [&](RunParameters& run) { return replace(run.units.keys().scale, units.scale); });
+      return;
+    }
+  }
+}
+
 // Solver projection alone has a correction, and a path with a term of its own in the loss needs none.
 void settle_correction(Settling& settling) {
   RunParameters& run = settling.run;
@@ -70,11 +102,24 @@ bool is_long_upload(const RunParameters& run) {
   return size > 0 && run.stream() == StreamKind::kScalarStream && scalar_count(run) >= size;
 }
 
+// A tangent says the same in fewer numbers. The versions then go down dense with what a correction needs, where a
+// record of scalars that is longer than the model would leave devices without it. Values of a tangent are larger than
+// scalars, so that it is for samples without units.
+void settle_stream(Settling& settling) {
+  const bool keeps_units = settling.run.units.keys().scale == UnitScale::kNone;
+  if (!keeps_units && is_long_upload(settling.run)) {
+    settling.try_put("upload_stream", "local_step_count x direction_count >= rows x cols",
+                     [](RunParameters& run) { return replace(run.wire->upload_stream, StreamKind::kTangentBlock); });
+  }
+}
+
 }  // namespace
 
 std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& given) {
   Settling settling{given, *run};
   settle_correction(settling);
+  settle_units(settling);
+  settle_stream(settling);
   return std::move(settling.settled);
 }
 

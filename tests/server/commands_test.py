@@ -47,6 +47,9 @@ name = "test"
 rows = 8
 cols = 2
 problem = "kpca"
+centre = "none"
+scale = "none"
+step_size = 0.1
 direction_count = 4
 device_count = 2
 round_count = 3
@@ -151,6 +154,24 @@ class Commands(unittest.TestCase):
         """The two devices that the run waits for."""
         for name in ("a", "b"):
             self.verb("device", "add", name, "--out", self.home / f"{name}.id")
+
+    def test_a_run_of_an_earlier_release_keeps_the_defaults_of_its_time(self):
+        """The run has the values that a configuration without these keys had then, and they are no difference now."""
+        self.verb("run", "start")
+        text = self.config.read_text()
+        for line in ('centre = "none"\n', 'scale = "none"\n', "step_size = 0.1\n"):
+            self.assertIn(line, text)
+            text = text.replace(line, "")
+        self.config.write_text(text)
+        self.assertIn("# default for problem kpca", self.verb("serve", "--print-config"))
+        self.verb("serve", "--check-config")
+        self.assertIn("differs in: run.scale;", self.verb("serve", "--check-config", "--set", "run.scale=range",
+                                                          code=FROZEN))
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("differs in: run.centre;", self.verb("serve", "--set", "run.centre=federated", code=FROZEN))
 
     def test_usage(self):
         self.assertIn("exit codes", self.run_program("--help"))
@@ -1434,6 +1455,9 @@ name = "streams"
 rows = 8
 cols = 2
 problem = "kpca"
+centre = "none"
+scale = "none"
+step_size = 0.1
 direction_count = 2
 local_step_count = 2
 device_count = 2

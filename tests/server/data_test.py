@@ -28,6 +28,9 @@ database = "{home}/test.db"
 [run]
 name = "test"
 problem = "kpca"
+centre = "none"
+scale = "none"
+step_size = 0.1
 manifold = "stiefel"
 rows = 3
 cols = 1

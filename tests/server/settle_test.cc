@@ -5,6 +5,7 @@
 
 #include "server/run/check_parameters.h"
 #include "server/run/run_core.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -65,6 +66,46 @@ TEST(Settle, SettlesNothingTwice) {
     EXPECT_THAT(text_of(settle_defaults(&run, {})), IsEmpty()) << problem;
     EXPECT_EQ(check_parameters(run).sentence, "") << problem;
   }
+}
+
+TEST(Settle, UnitsFollowTheProblem) {
+  const std::pair<const char*, UnitScale> problems[] = {{"kpca", UnitScale::kCommon},
+                                                        {"least_squares", UnitScale::kDeviation},
+                                                        {"logistic", UnitScale::kDeviation},
+                                                        {"perceptron", UnitScale::kDeviation}};
+  for (const auto& [problem, scale] : problems) {
+    RunParameters run = least_run(problem, 64, 4);
+    run.model->manifold = ManifoldId::kEuclidean;
+    EXPECT_THAT(text_of(settle_defaults(&run, {})),
+                HasSubstr(std::string("centre: problem ") + problem + "; scale: problem " + problem));
+    EXPECT_EQ(run.units.keys().centre, Centre::kFederated);
+    EXPECT_EQ(run.units.keys().scale, scale);
+  }
+  for (const char* const problem : {"brockett", "spd_mean", "hyperbolic", "completion", "an_own_loss"}) {
+    RunParameters run = least_run(problem, 6, 2);
+    settle_defaults(&run, {});
+    EXPECT_EQ(run.units.keys().centre, Centre::kNone) << problem;
+    EXPECT_EQ(run.units.keys().scale, UnitScale::kNone) << problem;
+  }
+  RunParameters run = least_run("kpca", 64, 4);
+  settle_defaults(&run, {"centre"});
+  EXPECT_EQ(run.units.keys().centre, Centre::kNone) << "each key by itself";
+  EXPECT_EQ(run.units.keys().scale, UnitScale::kCommon);
+}
+
+TEST(Settle, AnUploadThatIsLongerThanTheModelIsATangent) {
+  RunParameters run = least_run("kpca", 24, 3);  // 5 steps of 16 directions, 72 values
+  EXPECT_THAT(text_of(settle_defaults(&run, {})), HasSubstr("upload_stream: local_step_count x direction_count >= "));
+  EXPECT_EQ(run.wire->upload_stream, StreamKind::kTangentBlock);
+  EXPECT_EQ(find_long_upload(run), "");
+  run = least_run("kpca", 24, 3);
+  settle_defaults(&run, {"upload_stream"});
+  EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone);
+  run = least_run("kpca", 64, 4);
+  EXPECT_THAT(text_of(settle_defaults(&run, {})), testing::Not(HasSubstr("upload_stream")));
+  run = least_run("kpca", 24, 3);
+  settle_defaults(&run, {"scale"});
+  EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone) << "samples with units are too large for a tangent";
 }
 
 TEST(Settle, ALongUploadIsSaidWithTheNumbersToSet) {

@@ -49,7 +49,8 @@ class Fleet:
         self.home = home
         self.port, self.http = fleet.free_port(), fleet.free_port()
         keys = {"name": "stall", "device_count": DEVICES, "round_count": 1000, "report_deadline_ms": 1000,
-                "retry_min_ms": 10, "retry_max_ms": 50, "update_goal": "all"} | run
+                "retry_min_ms": 10, "retry_max_ms": 50, "update_goal": "all", "centre": "none", "scale": "none",
+                "step_size": 0.1} | run
         text = (f'[server]\nlisten = "127.0.0.1:{self.port}"\nhttp_listen = "127.0.0.1:{self.http}"\n'
                 f'database = "{home}/gradstream.db"\n[run]\n')
         text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
