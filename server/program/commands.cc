@@ -278,7 +278,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   if (problem) {
     return fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence);
   }
-  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
+  const uint64_t digest =
+      wants_average ? digest_values(kDigestStart, values.size(), values.data()) : coordinator->digest();
   OutputLine line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);
