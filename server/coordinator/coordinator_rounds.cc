@@ -227,7 +227,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const std::string missing = parameters.trigger->buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
   const uint32_t asked = ledger.fleet().asked_count();
   const uint32_t wanted = trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0
-                              ? update_least(parameters, asked)
+                              ? update_least(parameters, asked_count())
                               : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;

@@ -38,21 +38,22 @@ void write_after(StoreThread& store, VersionFile file) {
 
 }  // namespace
 
-void Publisher::publish(uint32_t version, const Replica& model, const ModelAverage& average, StoreThread& store) const {
+void Publisher::publish(uint32_t version, uint64_t digest, const Replica& model, const ModelAverage& average,
+                        StoreThread& store) const {
   if (!model.has_model() || model.version() != version) {
     return;
   }
   if (folder_.empty()) {
-    log_event(LogLevel::kInfo, "version", Fields().add("version", uint64_t{version}).add_hex("digest", model.digest()));
+    log_event(LogLevel::kInfo, "version", Fields().add("version", uint64_t{version}).add_hex("digest", digest));
     return;
   }
   const std::span<const Real> values(model.model(), model.shape().size());
   const std::string path = folder_ + "/" + version_file_name(run_, version);
-  write_after(store, {version, model.digest(), path, npy_bytes(model.shape(), values), ""});
+  write_after(store, {version, digest, path, npy_bytes(model.shape(), values), ""});
   if (average.count() > 0 && average.last_version() == version) {
-    const uint64_t digest = digest_values(kDigestStart, values.size(), average.model().data());
-    write_after(store,
-                {version, digest, average_file_name(path), npy_bytes(model.shape(), average.model()), average.text()});
+    const uint64_t of_average = digest_values(kDigestStart, values.size(), average.model().data());
+    write_after(store, {version, of_average, average_file_name(path), npy_bytes(model.shape(), average.model()),
+                        average.text()});
   }
 }
 

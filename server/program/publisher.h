@@ -22,9 +22,11 @@ class Publisher {
   // folder: empty: no files, and only the log tells of versions. run: its number, in the names of the files.
   Publisher(std::string folder, uint32_t run) : folder_(std::move(folder)), run_(run) {}
 
-  // A version is durable, and model and average are as of it; nothing happens where the model is of another version.
-  // Each file is logged once it is there, by event=version with its digest, or event=export_failed with the cause.
-  void publish(uint32_t version, const Replica& model, const ModelAverage& average, StoreThread& store) const;
+  // A version is durable, and digest, model and average are as of it; nothing happens where the model is of another
+  // version. Each file is logged once it is there, by event=version with its digest, or event=export_failed with the
+  // cause.
+  void publish(uint32_t version, uint64_t digest, const Replica& model, const ModelAverage& average,
+               StoreThread& store) const;
 
  private:
   const std::string folder_;

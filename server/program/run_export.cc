@@ -70,12 +70,12 @@ class Writer {
     }
   }
 
-  void end(const Replica& model) {
+  void end(const Replica& model, uint64_t digest) {
     const std::span<const Real> values(model.model(), model.shape().size());
     const Json last = {{"version", model.version()},
                        {"rows", model.shape().rows},
                        {"cols", model.shape().cols},
-                       {"digest", hex(model.digest())},
+                       {"digest", hex(digest)},
                        {"values_digest", hex(digest_values(kDigestStart, values.size(), values.data()))}};
     put("\n],\n\"model\":" + text_of(last) + "}\n");
   }
@@ -225,7 +225,7 @@ Objection write_lineage(const LineageSource& source, const LineageHead& head, co
     return problem;
   }
   GS_ASSERT(coordinator->model().has_model() && coordinator->model().version() == head.version);
-  writer.end(coordinator->model());
+  writer.end(coordinator->model(), coordinator->digest());
   if (writer.is_wanted()) {
     *model = std::move(coordinator);
   }

@@ -9,6 +9,8 @@
 #include "server/base/notify.h"
 #include "server/rules/record.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 
@@ -46,8 +48,12 @@ uint64_t first_ms(SqliteDatabase& fleet) {
 // with kQueuedFrameOverhead for each they stay below two and a half times as much.
 ListenerLimits limits_for(const Config& config) {
   ListenerLimits limits = config.server.listener;
-  const auto tensor_count = 1 + static_cast<uint64_t>(std::popcount(config.run.model_parts()));
-  const uint64_t snapshot = snapshot_size(config.run.model->shape, config.run.has_mean()) * tensor_count;
+  const auto tensor_count = 1 + static_cast<uint64_t>(std::popcount(version_parts(config.run)));
+  // A column of the table of units takes as much as three numbers.
+  const uint32_t known_columns = units_column_count(config.run);
+  const uint32_t columns = known_columns == 0 ? kUnitsColumnMax : known_columns;
+  const uint64_t table = units_bits(config.run) == 0 ? 0 : snapshot_size({3 * columns, 1});
+  const uint64_t snapshot = snapshot_size(config.run.model->shape, config.run.has_mean()) * tensor_count + table;
   const uint64_t log = config.run.wire->log_size_max == 0 ? snapshot : config.run.wire->log_size_max;
   const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
   limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
@@ -250,7 +256,8 @@ void Server::execute(Action& action) {
       store_->append(std::move(action.record));
       break;
     case ActionKind::kPublish:
-      publisher_.publish(action.version, coordinator_->model(), coordinator_->average(), *store_);
+      publisher_.publish(action.version, coordinator_->digest(), coordinator_->model(), coordinator_->average(),
+                         *store_);
       break;
     case ActionKind::kLog:
       log_event(action.level, action.event, Fields().add_pairs(action.text));

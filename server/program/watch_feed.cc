@@ -47,7 +47,7 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->has_version = model.has_model();
   if (model.has_model()) {
     snapshot->version = model.version();
-    snapshot->digest = model.digest();
+    snapshot->digest = coordinator_.digest();
   }
   snapshot->round_count = parameters_->trigger->round_count;
   snapshot->parameters = parameters_;

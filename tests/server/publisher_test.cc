@@ -33,7 +33,7 @@ class PublisherTest : public testing::Test {
   // Returns once the files are written.
   void publish(const Publisher& publisher, uint32_t version) {
     StoreThread thread(io_, store_, {}, {[](uint64_t) {}, [](StoreStatus) {}, [] {}});
-    publisher.publish(version, model(), average_, thread);
+    publisher.publish(version, model().digest(), model(), average_, thread);
     EXPECT_TRUE(thread.stop());
   }
   const Replica& model() const { return rule_.server.replica; }
