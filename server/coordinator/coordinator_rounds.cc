@@ -171,6 +171,31 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   return summary;
 }
 
+// What the log says of a round that has closed. digest: of the version that it made.
+Fields closed_line(const RoundSummary& round, uint64_t digest, QualityMetric metric) {
+  Fields line;
+  line.add("version", round.version)
+      .add_hex("digest", digest)
+      .add("trigger", round.trigger)
+      .add("folded", round.folded)
+      .add("late", round.late)
+      .add("partial", round.partial)
+      .add("missing", round.missing)
+      .add("loss_before", number_text(round.loss_before))
+      .add("loss_after", number_text(round.loss_after))
+      .add("upload_bytes", round.upload_bytes)
+      .add("record_bytes", round.record_bytes);
+  if (round.quality) {
+    line.add("evaluated", round.quality->device_count)
+        .add("metric", quality_metric_name(metric))
+        .add("quality", number_text(round.quality->metric));
+  }
+  if (round.step > 0) {
+    line.add("step", number_text(round.step)).add("bound", round.bound);
+  }
+  return line;
+}
+
 // The same of the step, once the ledger has followed the record.
 void add_step(const StepKeeper* steps, RoundSummary* summary) {
   if (steps != nullptr && steps->decision().state.first > 0) {
@@ -183,7 +208,7 @@ void add_step(const StepKeeper* steps, RoundSummary* summary) {
 
 // What the last trials have come to where no step was good.
 void Coordinator::State::log_trials(uint32_t version) {
-  const StepDecision& decision = ledger.steps()->decision();
+  const StepDecision decision = ledger.steps() != nullptr ? ledger.steps()->decision() : StepDecision();
   const bool has_good = std::any_of(decision.best.begin(), decision.best.end(), [](double best) { return best > 0; });
   if (decision.draw_count < kStartDrawCount || has_good) {
     return;
@@ -249,10 +274,8 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   count_notes(record.version(), notes.delay);
   if (stage != TaskStage::kTrain) {
     log_stage(record.version(), stage, notes.stage);
-    review_barred();
-  }
-  if (stage == TaskStage::kTrials) {
     log_trials(record.version());
+    review_barred();
   }
   counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {
@@ -273,27 +296,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   last_round.asked = asked;
   last_round.wanted = wanted;
   last_round.quality = quality;
-  Fields closed;
-  closed.add("version", record.version())
-      .add_hex("digest", record.digest())
-      .add("trigger", trigger_name(trigger))
-      .add("folded", tally.on_time_count)
-      .add("late", tally.late_count)
-      .add("partial", tally.partial_count)
-      .add("missing", missing)
-      .add("loss_before", number_text(last_round.loss_before))
-      .add("loss_after", number_text(last_round.loss_after))
-      .add("upload_bytes", last_round.upload_bytes)
-      .add("record_bytes", record.payload().size());
-  if (quality) {
-    closed.add("evaluated", quality->device_count)
-        .add("metric", quality_metric_name(ledger.quality().metric()))
-        .add("quality", number_text(quality->metric));
-  }
-  if (last_round.step > 0) {
-    closed.add("step", number_text(last_round.step)).add("bound", last_round.bound);
-  }
-  log(LogLevel::kInfo, "round_closed", closed);
+  log(LogLevel::kInfo, "round_closed", closed_line(last_round, record.digest(), ledger.quality().metric()));
   log_progress(progress, fit);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
