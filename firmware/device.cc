@@ -1,6 +1,7 @@
 #include "firmware/device.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "firmware/line.h"
 #include "runtime/base/config.h"
@@ -169,12 +170,19 @@ void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
   line.word("reason", reason_name(reason)).number("version", version);
   if constexpr (kIsBareMetal) {
     line.word("see", "the_server's_log");
+  } else if (is_sample && fault.sample == SampleFault::kNone) {
+    line.text(" text=\"no sample is left to train on; the run wants 1 or more that are not held out\"");
   } else if (is_sample) {
     const uint64_t sample = uint64_t{fault.sample} + 1;  // from 1, as the lines of a file are counted
     line.number("sample", sample).text(" text=\"sample ").digits(sample).text(" (from 1)");
     if (fault.least < fault.most) {
       line.text(" has the ").text(fault.what).text(" ").real(fault.value).text("; ").text(client_.problem_name());
-      line.text(" takes whole numbers from ").real(fault.least).text(" to ").real(fault.most).text("\"");
+      const bool is_sum = std::strcmp(fault.what, "value") == 0;  // of the stages SUMS and SQUARES
+      line.text(is_sum ? " sums numbers between " : " takes whole numbers from ")
+          .real(fault.least)
+          .text(is_sum ? " and " : " to ")
+          .real(fault.most)
+          .text("\"");
     } else {
       line.text(" is no ").text(fault.what).text("\"");
     }

@@ -110,6 +110,7 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
+  client.refuses_sums = config.refuses_sums;
   if (config.has_storage && port_step_read(0, nullptr, 0).ok()) {
     client.steps = {[](void*, uint32_t index, uint8_t* out, size_t size) { return port_step_read(index, out, size); },
                     nullptr};
@@ -267,7 +268,7 @@ void gs_status(gs_status_view* out) {
   out->run_finished = client.run_finished();
   out->connected = device.is_connected();
   out->version = has_model ? client.replica().version() : 0;
-  out->digest = has_model ? client.replica().digest() : 0;
+  out->digest = has_model ? client.digest() : 0;
   out->last_wait = static_cast<uint32_t>(client.last_wait());
   out->last_reason = static_cast<uint32_t>(client.last_reason());
   out->bad_sample = client.sample_fault().what != nullptr ? client.sample_fault().sample + 1 : 0;

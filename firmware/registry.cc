@@ -1,6 +1,7 @@
 #include "firmware/registry.h"
 
 #include "runtime/training/lean.h"
+#include "runtime/training/stages.h"
 
 namespace gradstream {
 namespace {
@@ -46,7 +47,7 @@ constexpr const LeanForm* kLean = nullptr;
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, kLean};
+  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, kLean, &kStageForm};
 }
 
 }  // namespace gradstream

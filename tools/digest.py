@@ -24,7 +24,8 @@ ENTRY = "tests/digest/digest_main.cc"
 SOURCES = [
     "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc",
     "runtime/base/decompositions.cc", "runtime/base/equations.cc", "runtime/base/factors.cc",
-    "runtime/base/products.cc", "runtime/base/random.cc", "runtime/base/status.cc", "runtime/base/wide.cc",
+    "runtime/base/products.cc", "runtime/base/random.cc", "runtime/base/status.cc", "runtime/base/units.cc",
+    "runtime/base/wide.cc",
     "runtime/manifold/euclidean.cc", "runtime/manifold/fixed_rank.cc", "runtime/manifold/grassmann.cc",
     "runtime/manifold/hyperbolic.cc", "runtime/manifold/manifold.cc", "runtime/manifold/oblique.cc",
     "runtime/manifold/product.cc", "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc",

@@ -2,15 +2,17 @@
 """./run example NAME: plays an example of examples/, a folder each with its own README.md.
 
 measured   a loss that is measured: three emulated boards with a noisy plant behind a timer, over TLS
+tables     tables as they come: six clients train on them, with nothing set but name, problem and size
 """
 
 import signal
 import sys
 
 import example_measured
+import example_tables
 import fleet
 
-EXAMPLES = {"measured": example_measured}
+EXAMPLES = {"measured": example_measured, "tables": example_tables}
 
 
 def main():

@@ -14,7 +14,8 @@ ARCHITECTURE = "amd64"
 PROGRAM = ROOT / "build" / "dev" / "server" / "gradstream"
 # For operators, and what these refer them to.
 DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/page_phone.png",
-             "docs/reliability.md", "docs/algorithms.md", "docs/data.md", "docs/own_loss.md", "docs/wire.md")
+             "docs/reliability.md", "docs/algorithms.md", "docs/data.md", "docs/own_data.md",
+             "docs/own_loss.md", "docs/wire.md")
 CONFFILES = ("/etc/gradstream/gradstream.toml",)
 DESCRIPTION = """\
 federated learning: the aggregation server

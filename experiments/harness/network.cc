@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "experiments/harness/harness.h"
+#include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
@@ -35,9 +36,10 @@ std::string run_section(RunParameters p) {
   p.pace->retry_min_ms = kRetryMinMs;
   p.pace->retry_max_ms = kRetryMaxMs;
   std::string text = "[run]\n";
-  visit_fields(p, [&](const char* key, const auto& field) {
-    const bool is_all = std::string(key) == "update_goal" && p.trigger->update_goal == 0;
-    text += std::string(key) + " = " + (is_all ? toml(std::string("all")) : toml(field)) + "\n";
+  visit_keys(p, [&](const Key& key, const auto& field) {
+    const bool is_all = std::string(key.name) == "update_goal" && p.trigger->update_goal == 0;
+    const char* const word = is_all ? "all" : is_zero_word(key, field) ? key.zero_word : "";
+    text += std::string(key.name) + " = " + (word[0] != '\0' ? toml(std::string(word)) : toml(field)) + "\n";
   });
   return text;
 }

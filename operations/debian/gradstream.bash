@@ -4,11 +4,15 @@ _gradstream() {
   local common='--config --set --format --help'
   COMPREPLY=()
   case $previous in
-    --config | --out | --identity | --certificate | --key | --server-ca | --check-config | import | backup | restore)
+    --config | --out | --identity | --certificate | --key | --server-ca | --check-config | --data | import | backup | restore)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
       fi
+      ;;
+    --problem)
+      mapfile -t COMPREPLY < <(compgen -W 'kpca least_squares logistic' -- "$current")
+      return
       ;;
     --delimiter)
       mapfile -t COMPREPLY < <(compgen -W 'auto comma semicolon tab blank' -- "$current")
@@ -27,19 +31,20 @@ _gradstream() {
       return
       ;;
     --format)
-      [[ $verb == model || ${COMP_WORDS[2]:-} == export ]] && words='npy csv' || words='text json'
+      [[ $verb == model ]] && words='npy csv npz' || words='text json'
+      [[ $verb == run && ${COMP_WORDS[2]:-} == export ]] && words='npy csv'
       mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
       return
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device claim backup restore doctor run model network data status --help --version'
+    words='serve device claim backup restore doctor run model network data status history --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
     words='add import rotate list enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
     words='add list end'
   elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then
-    words='start keys list pause resume stop export'
+    words='start suggest keys list pause resume stop export'
   elif ((COMP_CWORD == 2)) && [[ $verb == model ]]; then
     words='export'
   elif ((COMP_CWORD == 2)) && [[ $verb == network ]]; then
@@ -53,6 +58,9 @@ _gradstream() {
       device\ import) words="$common --out-folder --pending" ;;
       device\ rotate) words="$common --out --window-s" ;;
       claim\ add) words="$common --out --count-max --window-s --pending" ;;
+      run\ suggest)
+        words='--data --problem --cols --devices --label --delimiter --header --decimal --skip-rows --help'
+        ;;
       run\ keys) words='--markdown --format --help' ;;
       network\ *) words='--batch --samples --format --help' ;;
       data\ pack)
@@ -63,6 +71,7 @@ _gradstream() {
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
+      history\ *) words='--config --set --help --run' ;;
       model\ *) words='--config --set --help --run --version --format --out --average' ;;
       restore\ *) words="$common --replace" ;;
       doctor\ *) words='--identity --certificate --key --server-ca --server-name --psk-ke --deadline-ms --format --help' ;;

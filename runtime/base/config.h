@@ -33,6 +33,14 @@ inline constexpr bool kKeepsBatches = false;
 inline constexpr bool kKeepsBatches = true;
 #endif
 
+// Whether samples may have units taken out, and whether the client knows the stages before training (Registry::stages).
+// Reason: as above.
+#if defined(GS_SMALLEST)
+inline constexpr bool kTakesUnits = false;
+#else
+inline constexpr bool kTakesUnits = true;
+#endif
+
 // ---- The model -------------------------------------------------------------------------------------------------
 
 // Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.

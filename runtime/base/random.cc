@@ -35,11 +35,8 @@ NormalPair normal_pair(RandomStream& stream) {
 
 // The index is as wide as a fleet or a set of samples needs.
 template <typename Index>
-void choose_among(const RandomKey& key, uint32_t n, uint32_t m, Index* work) {
+void choose_of_entries(const RandomKey& key, uint32_t n, uint32_t m, Index* work) {
   GS_ASSERT(m <= n);
-  for (uint32_t i = 0; i < n; ++i) {
-    work[i] = static_cast<Index>(i);
-  }
   RandomStream stream(key);
   for (uint32_t i = 0; i < m; ++i) {
     const uint32_t j = i + static_cast<uint32_t>((static_cast<uint64_t>(stream.next()) * (n - i)) >> 32);
@@ -47,6 +44,14 @@ void choose_among(const RandomKey& key, uint32_t n, uint32_t m, Index* work) {
     work[j] = work[i];
     work[i] = chosen;
   }
+}
+
+template <typename Index>
+void choose_among(const RandomKey& key, uint32_t n, uint32_t m, Index* work) {
+  for (uint32_t i = 0; i < n; ++i) {
+    work[i] = static_cast<Index>(i);
+  }
+  choose_of_entries(key, n, m, work);
 }
 
 }  // namespace
@@ -112,5 +117,7 @@ void choose(const RandomKey& key, uint32_t n, uint32_t m, uint16_t* work) {
 }
 
 void choose(const RandomKey& key, uint32_t n, uint32_t m, uint32_t* work) { choose_among(key, n, m, work); }
+
+void choose_of(const RandomKey& key, uint32_t n, uint32_t m, uint16_t* work) { choose_of_entries(key, n, m, work); }
 
 }  // namespace gradstream

@@ -60,7 +60,9 @@ void fill_normal(const RandomKey& key, uint64_t first, size_t count, Real* out);
 // m of n without replacement: partial Fisher-Yates, j = i + ((word_i * (n - i)) >> 32), first m entries in that order.
 // work: n entries, overwritten; the choice is work[0..m). Requires m <= n, and n <= kSampleCountMax for short entries.
 void choose(const RandomKey& key, uint32_t n, uint32_t m, uint16_t* work);
-void choose(const RandomKey& key, uint32_t n, uint32_t m, uint32_t* work);  // for fleets of any size
+void choose(const RandomKey& key, uint32_t n, uint32_t m, uint32_t* work);
+// The same of the n entries that stand in work.
+void choose_of(const RandomKey& key, uint32_t n, uint32_t m, uint16_t* work);  // for fleets of any size
 
 }  // namespace gradstream
 

@@ -1,5 +1,6 @@
 // What the client does next, and what becomes of a session. Its other parts: client_send.cc the messages to the server,
-// client_receive.cc those from it, client_task.cc runs, models and tasks, client_save.cc what survives a reset.
+// client_receive.cc those from it, client_task.cc runs, models and tasks, client_stage.cc
+// what comes before training, client_save.cc what survives a reset.
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/link/client.h"
@@ -80,11 +81,23 @@ ClientAction Client::poll_exchange(uint64_t now_ms) {
 
 ClientAction Client::poll_train(uint64_t now_ms) {
   if (!task_.is_begun) {
+    uint64_t wake_ms = 0;
+    if (kTakesUnits && progress_.line != nullptr && !step_line(now_ms, &wake_ms)) {
+      return wait_until(wake_ms);
+    }
+    uint64_t evaluated_ms = 0;
+    if (progress_.evaluation != nullptr && !step_evaluation(now_ms, &evaluated_ms)) {
+      return wait_until(evaluated_ms);
+    }
     const Status status = begin_task(now_ms);
     if (status != Status::kOk) {
       refuse_task(run_.task.sequence, status, now_ms);
       return wait_until(0);
     }
+  }
+  uint64_t check_wake_ms = 0;
+  if (kTakesUnits && task_.smoothing != nullptr && !step_smoothing(now_ms, &check_wake_ms)) {
+    return wait_until(check_wake_ms);
   }
   const uint64_t elapsed_ms = now_ms - task_.begun_ms;
   const uint64_t expected_ms = elapsed_ms > progress_.task_duration_ms ? elapsed_ms : progress_.task_duration_ms;

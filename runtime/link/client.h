@@ -16,6 +16,7 @@
 //   client_run.h       what the Welcome says of the run, and the replica of its model
 //   client_record.h    the record that comes in
 //   client_snapshot.h  the snapshot that comes in
+//   client_line.h      the loss along the last record
 //   client_slots.h     the uploads that are kept, and their memory
 //   client_feedback.h  what an encoding leaves out, for the next upload
 //   client_fields.h    the fields that are saved and compared
@@ -24,7 +25,9 @@
 // - the replica: two tensors, three with a mean, and one for each extra part of the run's versions;
 // - in a run that may have the `local` correction, the correction: one tensor;
 // - with error feedback three tensors more (client_feedback.h);
+// - in a run with units 12 bytes for each column of the data;
 // - one upload, two where there may be a correction, three with a memory;
+// - until the next task, in a run with lines, two tensors where they fit;
 // - during a task, with a memory the correction, and the solver's state.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
@@ -36,12 +39,16 @@
 #include "runtime/base/arena.h"
 #include "runtime/link/client_clock.h"
 #include "runtime/link/client_feedback.h"
+#include "runtime/link/client_line.h"
 #include "runtime/link/client_record.h"
 #include "runtime/link/client_run.h"
 #include "runtime/link/client_slots.h"
 #include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
+#include "runtime/training/evaluation.h"
+#include "runtime/training/smoothing.h"
 #include "runtime/training/solver.h"
+#include "runtime/training/stages.h"
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/frame.h"
@@ -69,6 +76,7 @@ struct ClientConfig {
   uint64_t network_digest = 0;        // of the network that the problem is made of (Hello); 0: of none
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
+  bool refuses_sums = false;          // no sums over columns leave the device: stages that ask for them are refused
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   // After n failed sessions in a row: [min, min 2^n], at most 8 min; of a server that cannot be reached at least to the
@@ -159,11 +167,20 @@ class Client {
   // clock may set another before each poll.
   void set_slice(uint16_t units) { run_.slice_size = units; }
   // A local step is begun and not done: the next poll goes on with it. The samples must not change until then.
-  bool is_step_open() const { return run_.is_step_open; }
+  bool is_step_open() const {
+    const bool is_line_open = kTakesUnits && progress_.line != nullptr && progress_.line->is_step_open();
+    const bool is_check_open = kTakesUnits && task_.smoothing != nullptr && task_.smoothing->is_step_open();
+    const bool is_evaluation_open = progress_.evaluation != nullptr && progress_.evaluation->is_open();
+    return run_.is_step_open || is_line_open || is_check_open || is_evaluation_open;
+  }
 
   ClientState state() const { return state_; }
   // Its shape, version and model are meaningful once the device has met a run.
   const Replica& replica() const { return model_.replica(); }
+  // Of the version held, as the server says it of the version.
+  uint64_t digest() const { return model_.digest(); }
+  // The run's table of units; no columns where it has none.
+  Units units() const { return model_.units().units(); }
   Replica& replica_for_test() { return model_.replica(); }
   const ClientCounters& counters() const { return counters_; }
   // Why a session ended or a task was refused last, by the server or by the device, for the console.
@@ -223,6 +240,8 @@ class Client {
     Real* correction = nullptr;    // with a memory: of the task
     size_t mark = 0;               // arena: end of replica, correction and residual
     ErrorFeedback feedback;
+    HeldOutEvaluation* evaluation = nullptr;  // of the task; null: the run holds no samples out
+    LineTracker* line = nullptr;              // in the arena; null: the run wants none, or the image knows none
     UploadSlots slots;
     uint32_t lost_task_sequence = 0;  // of an upload that a reset has cost, for Hello
     uint32_t samples_checked = 0;     // that the run's problem takes; 0: none was looked at
@@ -239,6 +258,11 @@ class Client {
     uint64_t received_ms = 0;
     uint64_t begun_ms = 0;
     uint64_t stepped_ms = 0;  // when the step that is open began, or the last one ended
+    bool has_line = false;    // of the record that led to the task's version
+    LossLine line;
+    SmoothingCheck* smoothing = nullptr;  // that comes before the first step, in the arena; null: none
+    bool is_evaluated = false;  // there is nothing to evaluate before the first step, or it is done
+    HeldOutQuality quality;
   };
 
   // Saved state: client_save.cc.
@@ -302,10 +326,25 @@ class Client {
   void settle_with_mean();
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
+  bool step_evaluation(uint64_t now_ms, uint64_t* wake_ms);
   Status finish_task(uint64_t now_ms);
   Status encode_upload(const GradientStream& stream);
+  void note_begun(uint64_t now_ms);
+
+  // Stages before training, units and lines: client_stage.cc.
+  StageInput stage_input() const;
+  bool keeps_sums() const;
+  Status begin_stage(uint64_t now_ms);
+  Status prepare_units(uint32_t size);
+  bool step_line(uint64_t now_ms, uint64_t* wake_ms);
+  void begin_smoothing();
+  bool step_smoothing(uint64_t now_ms, uint64_t* wake_ms);
+  bool is_waiting(Measurement* measurement, uint64_t now_ms, uint64_t* wake_ms);
+  void open_line_of_record(LineTracker& line);
+  void open_line_of_snapshot(LineTracker& line, const gs_SnapshotChunk& chunk);
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
+  Status check_sample_count();
   Status check_labels();
   Status check_samples();
 

@@ -70,7 +70,11 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   if (chunk.version != model_.replica().version() + 1 || snapshot_.is_open() || !model_.has_scalar_stream()) {
     return Status::kProtocolError;
   }
-  const Status status = record_.take(chunk, model_, arena_);
+  LineTracker* const line = kTakesUnits ? progress_.line : nullptr;
+  if (line != nullptr && !record_.is_open()) {
+    open_line_of_record(*line);
+  }
+  const Status status = record_.take(chunk, model_, arena_, line);
   if (status == Status::kUnfinished) {
     return Status::kOk;
   }
@@ -88,6 +92,9 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     settle_correction();
   }
   record_.close(arena_);
+  if (line != nullptr && holds) {
+    line->close(model_.replica(), arena_);
+  }
   return holds ? Status::kOk : skip_answer();
 }
 
@@ -107,7 +114,15 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (record_.is_open()) {
     return Status::kDataCorrupt;
   }
-  const Status status = snapshot_.take(chunk, &model_.replica());
+  LineTracker* const line = kTakesUnits ? progress_.line : nullptr;
+  if (line != nullptr && !snapshot_.is_open()) {
+    open_line_of_snapshot(*line, chunk);
+  }
+  if (kTakesUnits && chunk.part == gs_ModelPart_MODEL_PART_UNITS && chunk.offset == 0) {
+    GS_TRY(prepare_units(chunk.total));
+  }
+  UnitsTable* const units = model_.takes_units() ? &model_.units() : nullptr;
+  const Status status = snapshot_.take(chunk, &model_.replica(), units);
   if (status == Status::kUnfinished) {
     return Status::kOk;
   }
@@ -115,6 +130,9 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   counters_.snapshots += snapshot_.had_model() ? 1U : 0U;
   if (!prove_model(chunk.digest)) {
     return skip_answer();
+  }
+  if (line != nullptr && snapshot_.had_model()) {
+    line->close(model_.replica(), arena_);
   }
   if (!model_.has_memory() && progress_.slots.has(SlotRole::kAccepted) &&
       progress_.slots.accepted_record() <= snapshot_.version()) {
@@ -183,6 +201,9 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       give_reason(ack.reason);
       progress_.range_refusal = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
                                  static_cast<float>(ack.step_size)};
+      if (progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
+        break;  // nothing of an answer goes on to the next one
+      }
       progress_.feedback.take_back();
       if (!model_.has_memory()) {
         drop_correction();

@@ -7,7 +7,7 @@
 
 namespace gradstream {
 
-Status RecordReader::take(const gs_LogChunk& chunk, RunModel& run, Arena& arena) {
+Status RecordReader::take(const gs_LogChunk& chunk, RunModel& run, Arena& arena, LineTracker* line) {
   if (!is_open_) {
     GS_TRY(open(chunk, run, arena));
   }
@@ -22,7 +22,7 @@ Status RecordReader::take(const gs_LogChunk& chunk, RunModel& run, Arena& arena)
   }
   first_value_ = 0;
   ++block_index_;
-  return block_index_ < block_count_ ? Status::kUnfinished : finish(run, arena);
+  return block_index_ < block_count_ ? Status::kUnfinished : finish(run, arena, line);
 }
 
 Status RecordReader::open(const gs_LogChunk& chunk, RunModel& run, Arena& arena) {
@@ -119,13 +119,31 @@ Status RecordReader::take_exact_step(RunModel& run, Arena& arena) const {
   return run.replica().take_exact_step(welcome.direction_count, step_scale_, welcome.fold_scale_log2, arena);
 }
 
-Status RecordReader::finish(RunModel& run, Arena& arena) const {
+// P_M(X - a/2 d), where the record leads to P_M(X - a d).
+void RecordReader::fill_half(const RunModel& run, LineTracker& line, Arena& arena) const {
+  Real* const half = line.half();
+  if (half == nullptr) {
+    return;
+  }
+  const Real* const record_sum = sum(run, half);
+  const Real step = step_scale_ * estimate_factor(run.shape(), run.welcome().direction_count);
+  if (run.replica().gradient_step(record_sum, step * static_cast<Real>(0.5), half, arena) == Status::kOk) {
+    line.set_half();
+  } else {
+    line.cancel();
+  }
+}
+
+Status RecordReader::finish(RunModel& run, Arena& arena, LineTracker* line) const {
   Replica& replica = run.replica();
   if (replica.has_mean()) {
     if (!replica.has_taken_step()) {
       GS_TRY(take_exact_step(run, arena));
     }
     return replica.finish_exact_record();
+  }
+  if (kTakesUnits && line != nullptr) {
+    fill_half(run, *line, arena);
   }
   const LeanForm* const lean = run.lean();
   const uint32_t direction_count = run.welcome().direction_count;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "runtime/base/arena.h"
+#include "runtime/link/client_line.h"
 #include "runtime/link/client_run.h"
 #include "runtime/training/lean.h"
 #include "runtime/wire/codec.h"
@@ -28,7 +29,8 @@ class RecordReader {
   // - kDataCorrupt: pieces that contradict each other, or values that no encoder makes.
   // - Codes of Replica and LeanForm: the record cannot be applied.
   // On an error the record is of no use any more: close it.
-  Status take(const gs_LogChunk& chunk, RunModel& run, Arena& arena);
+  // line: if it is open, it gets the point half way; not in a run with a mean. Null: there is none.
+  Status take(const gs_LogChunk& chunk, RunModel& run, Arena& arena, LineTracker* line = nullptr);
   // After kOk, in a run without a mean: the sum of the record, as Replica::record_sum(). Where the replica has none it
   // is made in `out`, which has room for a tensor.
   const Real* sum(const RunModel& run, Real* out) const;
@@ -42,7 +44,8 @@ class RecordReader {
   Status add_words(const gs_LogChunk& chunk, RunModel& run, Arena& arena);
   Status add(const DirectionSpec& directions, uint32_t count, const Real* values, RunModel& run, Arena& arena);
   Status take_exact_step(RunModel& run, Arena& arena) const;
-  Status finish(RunModel& run, Arena& arena) const;
+  Status finish(RunModel& run, Arena& arena, LineTracker* line) const;
+  void fill_half(const RunModel& run, LineTracker& line, Arena& arena) const;
 
   uint32_t block_index_ = 0;
   uint32_t block_count_ = 0;

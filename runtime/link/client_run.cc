@@ -2,6 +2,8 @@
 
 #include "runtime/link/client_run.h"
 
+#include <bit>
+#include <cmath>
 #include <iterator>
 
 #include "runtime/base/config.h"
@@ -23,6 +25,35 @@ Result<Shape> shape_of(const gs_ManifoldPart& part, Arena& arena) {
 }
 
 }  // namespace
+
+Status UnitsTable::prepare(uint32_t count, Arena& arena) {
+  const Result<UnitsColumn*> columns = arena.persistent<UnitsColumn>(count);
+  GS_TRY(columns.status());
+  columns_ = columns.value();
+  count_ = count;
+  is_held_ = false;
+  return Status::kOk;
+}
+
+uint8_t* UnitsTable::begin() {
+  static_assert(std::endian::native == std::endian::little, "the bytes of the wire are those of the table");
+  is_held_ = false;
+  return reinterpret_cast<uint8_t*>(columns_);
+}
+
+Status UnitsTable::adopt() {
+  for (uint32_t i = 0; i < count_; ++i) {
+    const UnitsColumn& column = columns_[i];
+    if (column.exponent < kUnitsExponentMin || column.exponent > kUnitsExponentMax) {
+      return Status::kDataCorrupt;
+    }
+    if (!std::isfinite(column.mean) || !std::isfinite(column.factor)) {
+      return Status::kNotFinite;
+    }
+  }
+  is_held_ = true;
+  return Status::kOk;
+}
 
 // Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
 Status RunModel::fill_parts(const Registry& registry, Arena& arena, Shape* shape) const {
@@ -56,6 +87,7 @@ Status RunModel::fill_parts(const Registry& registry, Arena& arena, Shape* shape
 
 Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena) {
   replica_ = Replica();
+  units_ = UnitsTable();
   lean_ = nullptr;
   welcome_ = welcome;
   const bool is_by_signs = welcome.directions == gs_Directions_DIRECTIONS_SIGN;
@@ -71,6 +103,11 @@ Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Aren
   }
   Shape shape{welcome.rows, welcome.cols};
   GS_TRY(fill_parts(registry, arena, &shape));
+  // A table of the application's, such as one by Eigen: records of scalars would lead it to another model. A board
+  // links none.
+  if (kHasHostMembers && is_scalar() && !is_reproducible(*manifold, shape)) {
+    return Status::kUnimplemented;
+  }
   const bool has_mean = has_memory() || (!is_scalar() && welcome.correction == gs_Correction_CORRECTION_LOCAL);
   if (has_memory() && is_scalar() && !is_by_signs) {
     return Status::kInvalidArgument;

@@ -1,8 +1,9 @@
-// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum;
-// and, where the port keeps them, the local steps of the task in progress as the scalars that they were made of.
+// What survives a reset: model, units, correction and uploads as they stand when a task has been done, each with its
+// checksum; and, where the port keeps them, the local steps of the task in progress as the scalars that they were made
+// of.
 //
 //   state:  header | parts of a product | model | mean | correction | pending, accepted, held upload |
-//           residual, the one before, their base   (a part not held has no bytes)
+//           residual, the one before, their base | table of units   (a part not held has no bytes)
 //   step:   header | scalars
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again, and only the identity that it
@@ -18,7 +19,7 @@
 
 namespace gradstream {
 
-// The words of store_run() stand in `run`, `run_sums` and `run_feedback`, by their numbers.
+// The words of store_run() stand in `run`, `run_sums`, `run_feedback` and `run_stages`, by their numbers.
 struct SavedHeader {
   uint32_t magic;
   uint32_t format;
@@ -40,6 +41,9 @@ struct SavedHeader {
   uint32_t residual_crc[ErrorFeedback::kTensorCount];  // residual, the one before, their base
   uint32_t manifold_part_count;
   uint32_t manifold_parts_crc;
+  uint32_t run_stages[3];
+  uint32_t units_count;  // columns
+  uint32_t units_crc;
   uint32_t uploads[kSlotCountMax][kUploadWordCount];  // by SlotRole; the words of kUploadFields
   uint32_t crc;                                       // of the words before it
 };
@@ -61,12 +65,12 @@ struct SavedStep {
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 4;
-constexpr size_t kPieceCount = 11;
+constexpr uint32_t kFormat = 5;
+constexpr size_t kPieceCount = 12;
 constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
-static_assert(sizeof(SavedHeader) == 4 * (36 + 3 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (41 + 3 * 20 + 1), "no padding: the checksum covers every byte");
 static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
-                  offsetof(SavedHeader, run_feedback) == 4 * 29,
+                  offsetof(SavedHeader, run_feedback) == 4 * 29 && offsetof(SavedHeader, run_stages) == 4 * 36,
               "the words of store_run()");
 
 constexpr SlotRole kRoles[] = {SlotRole::kPending, SlotRole::kAccepted, SlotRole::kHeld};
@@ -130,6 +134,8 @@ std::span<const StoragePiece> Client::fill_pieces() {
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     pieces[8 + i] = {reinterpret_cast<const uint8_t*>(progress_.feedback.tensor(i)), has_residual ? tensor_size : 0};
   }
+  const Units units = saves_model ? model_.units().units() : Units{};  // the digest of a model is that of its table
+  pieces[11] = {reinterpret_cast<const uint8_t*>(units.columns), units.count * kUnitsColumnSize};
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
@@ -144,6 +150,8 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
   header.manifold_part_count = model_.welcome().manifold_parts_count;
   header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
+  header.units_count = units.count;
+  header.units_crc = crc32c(0, pieces[11].bytes, pieces[11].size);
   header.has_residual = has_residual ? 1 : 0;
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);
@@ -185,6 +193,15 @@ Status Client::restore(std::span<const uint8_t> saved) {
   welcome.manifold_parts_count = static_cast<pb_size_t>(header.manifold_part_count);
   std::memcpy(welcome.manifold_parts, rest.data(), parts_size);
   GS_TRY(begin_run(welcome));
+  if (kTakesUnits && header.units_count > 0) {
+    const Status status = header.units_count <= kUnitsColumnMax
+                              ? prepare_units(static_cast<uint32_t>(header.units_count * kUnitsColumnSize))
+                              : Status::kDataCorrupt;
+    if (status != Status::kOk) {
+      progress_.is_open = false;
+      return status;
+    }
+  }
   if (header.slot_count > 0) {
     const bool had_correction = model_.lean() != nullptr && header.slot_count > 1;
     Status status = had_correction ? take_correction() : Status::kOk;
@@ -240,6 +257,17 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     }
   }
   progress_.feedback.adopt(holds_residual);
+  if (kTakesUnits && header.units_count > 0) {
+    const size_t size = header.units_count * kUnitsColumnSize;
+    const std::span<const uint8_t> table = reader.next(size);
+    const bool holds_table = holds(table, size, header.units_crc);
+    if (holds_table) {
+      std::memcpy(model_.units().begin(), table.data(), size);
+    }
+    if (!holds_table || model_.units().adopt() != Status::kOk) {
+      static_cast<void>(model_.replica().begin_snapshot());  // the model without its table is no version
+    }
+  }
   if (progress_.lost_task_sequence != 0) {
     progress_.feedback.take_back();
   }

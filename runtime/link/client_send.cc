@@ -42,6 +42,11 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PART_RANK) |
                     1U << static_cast<uint32_t>(gs_Feature_FEATURE_LARGE_PRODUCT);
   }
+  if (kTakesUnits && registry.stages != nullptr) {
+    out.features |=
+        1U << static_cast<uint32_t>(gs_Feature_FEATURE_UNITS) | 1U << static_cast<uint32_t>(gs_Feature_FEATURE_LINES);
+  }
+  out.features |= kEvaluates ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) : 0;
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
     out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;
@@ -70,6 +75,14 @@ void fill_update(const StoredUpload& upload, uint32_t first_value, Update& out) 
   out.loss_before = upload.loss_before;
   out.loss_after = upload.loss_after;
   out.step_time_us = upload.step_time_us;
+  if (kTakesUnits && upload.has_line) {
+    out.has_line = true;
+    out.line = {upload.slope, upload.curvature};
+  }
+  if (kEvaluates && upload.held_out_count > 0) {
+    out.has_evaluation = true;
+    out.evaluation = {static_cast<uint16_t>(upload.held_out_count), upload.held_out_loss, upload.metric};
+  }
 }
 
 }  // namespace
@@ -105,7 +118,7 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   hello.has_model = model_.replica().has_model();
   if (hello.has_model) {
     hello.version = model_.replica().version();
-    hello.digest = model_.replica().digest();
+    hello.digest = model_.digest();
   }
   hello.pending_task_sequence = progress_.slots.upload(SlotRole::kPending).task_sequence;
   hello.lost_task_sequence = progress_.lost_task_sequence;
@@ -140,7 +153,7 @@ ClientAction Client::send_refusal(uint64_t now_ms) {
   message.body.task_refused.task_sequence = progress_.refused_sequence;
   message.body.task_refused.reason = progress_.refusal_reason;
   if (progress_.sample_fault.what != nullptr && progress_.refused_sequence != 0) {
-    message.body.task_refused.sample = progress_.sample_fault.sample + 1;
+    message.body.task_refused.sample = progress_.sample_fault.sample + 1;  // kNone becomes 0: none is named
     message.body.task_refused.value = static_cast<float>(progress_.sample_fault.value);
     message.body.task_refused.least = static_cast<float>(progress_.sample_fault.least);
     message.body.task_refused.most = static_cast<float>(progress_.sample_fault.most);
@@ -185,7 +198,7 @@ ClientAction Client::send_pull(uint64_t now_ms) {
   pull.has_model = model_.replica().has_model();
   if (pull.has_model) {
     pull.version = model_.replica().version();
-    pull.digest = model_.replica().digest();
+    pull.digest = model_.digest();
   }
   record_.close(arena_);
   snapshot_.close();

@@ -17,6 +17,7 @@
 #include "runtime/link/client_fields.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/stream.h"
+#include "runtime/training/task.h"
 
 namespace gradstream {
 
@@ -34,7 +35,14 @@ struct StoredUpload {
   float loss_after = 0;
   Encoding encoding = Encoding::kNone;
   StreamKind kind = StreamKind::kNone;
-  bool use_correction = false;  // of its task
+  bool use_correction = false;          // of its task
+  TaskStage stage = TaskStage::kTrain;  // of its task
+  bool has_line = false;
+  float slope = 0;  // of the line
+  float curvature = 0;
+  uint32_t held_out_count = 0;  // samples of its evaluation; 0: it has none
+  float held_out_loss = 0;
+  float metric = 0;
 };
 
 // All of its fields, and their words in the saved state.
@@ -52,8 +60,15 @@ inline constexpr WordField kUploadFields[] = {
     GS_WORD_FIELD(StoredUpload, encoding, 10),
     GS_WORD_FIELD(StoredUpload, kind, 11),
     GS_WORD_FIELD(StoredUpload, use_correction, 12),
+    GS_WORD_FIELD(StoredUpload, stage, 13),
+    GS_WORD_FIELD(StoredUpload, has_line, 14),
+    GS_WORD_FIELD(StoredUpload, slope, 15),
+    GS_WORD_FIELD(StoredUpload, curvature, 16),
+    GS_WORD_FIELD(StoredUpload, held_out_count, 17),
+    GS_WORD_FIELD(StoredUpload, held_out_loss, 18),
+    GS_WORD_FIELD(StoredUpload, metric, 19),
 };
-inline constexpr size_t kUploadWordCount = 13;
+inline constexpr size_t kUploadWordCount = 20;
 
 // Which of a run's uploads. The order is that of the saved state.
 enum class SlotRole : uint8_t { kPending, kAccepted, kHeld };
@@ -66,6 +81,7 @@ inline constexpr uint32_t kSlotCountMax = 3;
 class UploadSlots {
  public:
   bool has(SlotRole role) const { return upload(role).task_sequence != 0; }
+  bool is_empty() const { return !has(SlotRole::kPending) && !has(SlotRole::kAccepted) && !has(SlotRole::kHeld); }
   // Without one: all zero.
   const StoredUpload& upload(SlotRole role) const { return uploads_[index_of(role)]; }
   // The encoded bytes of the upload; none without one.

@@ -3,13 +3,28 @@
 #include "runtime/link/client_snapshot.h"
 
 #include <bit>
+#include <cstring>
 
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
 
-Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica) {
-  if (chunk.total != sizeof(Real) * static_cast<uint64_t>(replica->shape().size())) {
+namespace {
+
+bool is_table(const gs_SnapshotChunk& chunk) { return chunk.part == gs_ModelPart_MODEL_PART_UNITS; }
+
+// Bytes that a part has.
+uint64_t part_size(const gs_SnapshotChunk& chunk, const Replica& replica, const UnitsTable* units) {
+  if (!is_table(chunk)) {
+    return sizeof(Real) * static_cast<uint64_t>(replica.shape().size());
+  }
+  return units == nullptr ? 0 : kUnitsColumnSize * uint64_t{units->capacity()};
+}
+
+}  // namespace
+
+Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica, UnitsTable* units) {
+  if (chunk.total != part_size(chunk, *replica, units)) {
     return Status::kDataCorrupt;
   }
   const uint32_t usual = part_bit(ModelPart::kModel) | (replica->has_mean() ? part_bit(ModelPart::kMean) : 0);
@@ -21,7 +36,7 @@ Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica) {
       static_cast<uint32_t>(chunk.part) != part_ || chunk.offset != offset_) {
     return Status::kDataCorrupt;
   }
-  GS_TRY(read(chunk, *replica));
+  GS_TRY(read(chunk, *replica, units));
   offset_ += chunk.values.size;
   if (offset_ < chunk.total) {
     return Status::kUnfinished;
@@ -33,10 +48,20 @@ Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica) {
     return Status::kUnfinished;
   }
   is_open_ = false;
-  if (had_model()) {
-    replica->adopt_snapshot(version_, parts_);
+  return adopt(*replica, units);
+}
+
+Status SnapshotReader::adopt(Replica& replica, UnitsTable* units) const {
+  const bool has_table = (parts_ & part_bit(ModelPart::kUnits)) != 0;
+  if (kTakesUnits && units != nullptr && has_table) {
+    GS_TRY(units->adopt());
+  } else if (kTakesUnits && units != nullptr && had_model()) {
+    units->forget();
+  }
+  if (had_model() || has_table) {
+    replica.adopt_snapshot(version_, parts_);
   } else {
-    replica->adopt_parts(version_, parts_);
+    replica.adopt_parts(version_, parts_);
   }
   return Status::kOk;
 }
@@ -57,8 +82,13 @@ Status SnapshotReader::open(const gs_SnapshotChunk& chunk, uint32_t parts, const
 }
 
 // A piece of the model, of the mean behind it, or of another tensor of the run.
-Status SnapshotReader::read(const gs_SnapshotChunk& chunk, Replica& replica) {
+Status SnapshotReader::read(const gs_SnapshotChunk& chunk, Replica& replica, UnitsTable* units) {
   const auto part = static_cast<ModelPart>(chunk.part);
+  if (kTakesUnits && is_table(chunk)) {
+    static_cast<void>(replica.begin_snapshot());  // the digest of the version held is that of the table held
+    std::memcpy(units->begin() + chunk.offset, chunk.values.bytes, chunk.values.size);
+    return Status::kOk;
+  }
   if (part == ModelPart::kMean) {
     if (!replica.has_mean()) {
       return Status::kDataCorrupt;

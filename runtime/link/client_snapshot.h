@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "runtime/link/client_run.h"
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
 
@@ -13,7 +14,7 @@ namespace gradstream {
 // - A snapshot is open from its first piece until take() gives kOk, or close().
 // - Pieces come part by part in the order of ModelPart, each part from its first byte on, and all name one version, one
 //   digest and the same parts.
-// - From the first piece of the model on, the replica has no model until the snapshot is whole.
+// - From the first piece of the model, or of a table of units, the replica has no model until the snapshot is whole.
 class SnapshotReader {
  public:
   bool is_open() const { return is_open_; }
@@ -25,14 +26,17 @@ class SnapshotReader {
   // - kProtocolError: parts without a model, for a version that does not follow the replica's.
   // - kDataCorrupt: a part that the run does not have, another size, pieces that contradict each other, or values that
   //   no encoder makes. kNotFinite.
-  Status take(const gs_SnapshotChunk& chunk, Replica* replica);
+  // units: of the run, with memory for as many columns as the snapshot's table has; null: the run has no table. A whole
+  // snapshot without a table leaves none.
+  Status take(const gs_SnapshotChunk& chunk, Replica* replica, UnitsTable* units = nullptr);
   // After kOk: whether the model came too, and the version.
   bool had_model() const { return (parts_ & part_bit(ModelPart::kModel)) != 0; }
   uint32_t version() const { return version_; }
 
  private:
   Status open(const gs_SnapshotChunk& chunk, uint32_t parts, const Replica& replica);
-  static Status read(const gs_SnapshotChunk& chunk, Replica& replica);
+  static Status read(const gs_SnapshotChunk& chunk, Replica& replica, UnitsTable* units);
+  Status adopt(Replica& replica, UnitsTable* units) const;
 
   bool is_open_ = false;
   uint8_t part_ = 0;  // that comes now

@@ -38,7 +38,21 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   progress_ = RunProgress();
   GS_TRY(model_.begin(welcome, config_.registry, arena_));
   const size_t size = model_.shape().size();
-  if (model_.may_correct() && model_.lean() == nullptr) {
+  if (model_.wants_lines() && config_.registry.stages != nullptr) {
+    const Result<LineTracker*> line = arena_.persistent<LineTracker>(1);
+    GS_TRY(line.status());
+    *line.value() = LineTracker();
+    progress_.line = line.value();
+  }
+  if (kEvaluates && welcome.holdout > 0) {
+    const Result<HeldOutEvaluation*> evaluation = arena_.persistent<HeldOutEvaluation>(1);
+    GS_TRY(evaluation.status());
+    *evaluation.value() = HeldOutEvaluation();
+    progress_.evaluation = evaluation.value();
+  }
+  // A server that takes units out says in its Welcome whether there is a correction, others say it in each task.
+  const bool has_none = model_.takes_units() && welcome.correction == gs_Correction_CORRECTION_NONE;
+  if (model_.may_correct() && model_.lean() == nullptr && !has_none) {
     const Result<Real*> correction = arena_.persistent<Real>(size);
     GS_TRY(correction.status());
     progress_.correction = correction.value();
@@ -53,7 +67,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
 
 // Compares the model in RAM with what the server says of it; a wrong one is dropped, and a snapshot will replace it.
 bool Client::prove_model(uint64_t digest) {
-  if (model_.replica().digest() == digest) {
+  if (model_.digest() == digest) {
     return true;
   }
   ++counters_.digest_mismatches;
@@ -80,6 +94,9 @@ void Client::drop_correction() {
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
 void Client::accept_pending(uint32_t record_version) {
+  if (progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
+    return;  // no record holds an answer
+  }
   if (model_.has_memory()) {
     accept_into_memory(record_version);
     return;
@@ -211,7 +228,8 @@ Status Client::take_correction() {
 // Room for `count` uploads of `size` bytes, kept from task to task. A correction is of no use without the accepted
 // upload that it was to follow.
 Status Client::prepare_slots(size_t size, uint32_t count) {
-  if (progress_.slots.fits(size, count)) {
+  const bool is_too_large = progress_.slots.is_empty() && progress_.slots.room_size() > size;  // as after a stage
+  if (progress_.slots.fits(size, count) && !is_too_large) {
     return Status::kOk;
   }
   const bool had_accepted = progress_.slots.has(SlotRole::kAccepted);
@@ -220,11 +238,51 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   return Status::kOk;
 }
 
+// Evaluates the task's model on the samples held out, where the task asks for it, or a slice of that. false: there is
+// more to do at *wake_ms. Whatever it comes to, the task goes on.
+bool Client::step_evaluation(uint64_t now_ms, uint64_t* wake_ms) {
+  const Task& task = run_.task;
+  const Problem* const problem = find_problem(config_.registry.problems, task.problem);
+  const Units units = model_.units().units();
+  const bool is_wanted = !task_.is_evaluated && task.evaluates && task.stage == TaskStage::kTrain &&
+                         missing_network() == 0 && problem != nullptr &&
+                         problem->ops->check_shape(problem->context, task.shape) == Status::kOk &&
+                         check_units(*problem, units) == Status::kOk;
+  task_.is_evaluated = true;
+  if (!is_wanted) {
+    return true;
+  }
+  EstimateInput input;
+  input.manifold = &model_.replica().manifold();
+  input.shape = task.shape;
+  input.problem = *problem;
+  input.holdout = task.holdout;
+  input.units = units.count > 0 && units.are_decided() ? &units : nullptr;
+  HeldOutEvaluation& evaluation = *progress_.evaluation;
+  const Status status = evaluation.step(input, model_.replica().model(), run_.slice_size, arena_);
+  if (status == Status::kUnfinished) {
+    Measurement* const measurement = evaluation.measurement();
+    *wake_ms = kAwaitsMeasurements && measurement != nullptr ? measurement->await(now_ms) : 0;
+    if (!kAwaitsMeasurements || *wake_ms != Measurement::kLost) {
+      task_.is_evaluated = false;
+      return false;
+    }
+    ++counters_.measurements_lost;
+    evaluation.drop(arena_);
+  }
+  task_.quality = status == Status::kOk ? evaluation.quality() : HeldOutQuality{};
+  return true;
+}
+
 Status Client::begin_task(uint64_t now_ms) {
   if (missing_network() != 0) {
     return Status::kUnimplemented;
   }
+  GS_TRY(check_sample_count());
   GS_TRY(check_labels());
+  if (is_own_stage(run_.task.stage)) {
+    return kTakesUnits ? begin_stage(now_ms) : Status::kUnimplemented;
+  }
   const Task& task = run_.task;
   const bool is_scalar = model_.has_scalar_stream();
   if (task.local_step_count == 0 || task.local_step_count > kLocalStepCountMax) {
@@ -249,7 +307,7 @@ Status Client::begin_task(uint64_t now_ms) {
     GS_TRY(fill_memory_correction());
   }
   const ModelParts parts{model_.replica().part(ModelPart::kMeanGradient),
-                         model_.replica().part(ModelPart::kPreviousModel)};
+                         model_.replica().part(ModelPart::kPreviousModel), model_.units().units()};
   const auto begin = [&] {
     return begin_solver(config_.registry, run_.task, model_.replica().model(), correction(), &run_, arena_, parts);
   };
@@ -267,14 +325,21 @@ Status Client::begin_task(uint64_t now_ms) {
     arena_.release(task_.mark);
     return status;
   }
-  progress_.sample_fault = SampleFault{};
-  task_.is_begun = true;
-  task_.begun_ms = now_ms;
-  task_.stepped_ms = now_ms;
+  note_begun(now_ms);
+  if (kTakesUnits && run_.task.stage == TaskStage::kStart) {
+    begin_smoothing();
+  }
   replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
   return !is_scalar || stream == StreamKind::kScalarStream ? Status::kOk : Status::kInvalidArgument;
+}
+
+void Client::note_begun(uint64_t now_ms) {
+  progress_.sample_fault = SampleFault{};
+  task_.is_begun = true;
+  task_.begun_ms = now_ms;
+  task_.stepped_ms = now_ms;
 }
 
 // All steps are done, or the deadline would probably pass within the next one and what is there is worth sending.
@@ -305,12 +370,20 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.encoding = task.encoding;
   upload.kind = stream.kind;
   upload.use_correction = task.use_correction;
+  upload.held_out_count = task_.quality.sample_count;
+  upload.held_out_loss = task_.quality.loss;
+  upload.metric = task_.quality.metric;
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
+  upload.stage = task.stage;
+  upload.has_line = task_.has_line;
+  upload.slope = task_.line.slope;
+  upload.curvature = task_.line.curvature;
   const uint64_t duration_ms = task_.stepped_ms - task_.begun_ms;  // without a step that was given up
   const uint32_t steps_timed = stream.steps_done > task_.steps_replayed ? stream.steps_done - task_.steps_replayed : 1;
   // Steps from before a reset may have taken another time each: then nothing is said.
-  const uint64_t step_time_us = task_.steps_replayed == 0 ? duration_ms * 1000 / steps_timed : 0;
+  const bool is_timed = task_.steps_replayed == 0 && !is_own_stage(task.stage);
+  const uint64_t step_time_us = is_timed ? duration_ms * 1000 / steps_timed : 0;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= progress_.slots.room_size());
   GS_TRY(encode_upload(stream));
@@ -333,7 +406,12 @@ Status Client::finish_task(uint64_t now_ms) {
 }
 
 Status Client::encode_upload(const GradientStream& stream) {
-  if (progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock) {
+  if (kTakesUnits && stream.words != nullptr) {
+    store_long_words(stream.value_count, stream.words, progress_.slots.next_bytes());
+    return Status::kOk;
+  }
+  if (progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock &&
+      run_.task.stage == TaskStage::kTrain) {
     FeedbackCounts counts;
     const Status status = progress_.feedback.encode(run_, stream, progress_.slots.next_bytes(), arena_, &counts);
     counters_.residuals += counts.carried;
@@ -374,8 +452,13 @@ Status Client::check_samples() {
 }
 
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
+  SampleFault stage_fault;
   if (task_.is_begun) {
     drop_step(run_, arena_);
+    task_.smoothing = nullptr;
+    if (kTakesUnits && is_own_stage(run_.task.stage)) {
+      stage_fault = config_.registry.stages->sample_fault(run_);
+    }
     arena_.release(task_.mark);
     task_.is_begun = false;
     const bool may_be_sample =
@@ -385,11 +468,18 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
       static_cast<void>(check_samples());
     }
   }
+  if (stage_fault.what != nullptr) {
+    progress_.sample_fault = stage_fault;
+  }
   ++counters_.tasks_refused;
   news_.last_status = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
   const bool is_network = task_sequence != 0 && missing_network() != 0;
-  give_reason(is_network ? gs_REASON_WRONG_NETWORK : is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
+  const bool is_kept_back = kTakesUnits && task_sequence != 0 && keeps_sums();
+  give_reason(is_kept_back ? gs_REASON_UNITS_REFUSED
+              : is_network ? gs_REASON_WRONG_NETWORK
+              : is_shape   ? gs_REASON_WRONG_SHAPE
+                           : reason_of(status));
   progress_.refusal_reason = news_.last_reason;
   progress_.refused_sequence = task_sequence;
   progress_.is_refusal_due = true;

@@ -61,6 +61,9 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   return mean_loss(batch, [&](uint32_t index) -> Result<Real> {
     GS_TRY(take_sample(source, index, sample.value()));
     const Real distance = separate(shape, x, z).distance;
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(distance, 1);
+    }
     return z[shape.rows] * distance * distance;
   });
 }
@@ -96,12 +99,13 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kHyperbolicMeanOps = {"hyperbolic",
-                                       source_sample_count,
-                                       check_shape,
-                                       scratch_size,
-                                       loss,
-                                       gradient,
-                                       kIsBareMetal ? nullptr : find_value_fault};
+const ProblemOps kHyperbolicMeanOps = {.name = "hyperbolic",
+                                       .sample_count = source_sample_count,
+                                       .check_shape = check_shape,
+                                       .scratch_size = scratch_size,
+                                       .loss = loss,
+                                       .gradient = gradient,
+                                       .find_fault = kIsBareMetal ? nullptr : find_value_fault,
+                                       .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

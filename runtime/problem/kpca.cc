@@ -66,9 +66,13 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   Real* z = scratch.value();
   Real* products = z + shape.rows;
   const Result<Real> mean = mean_loss(batch, [&](uint32_t index) -> Result<Real> {
-    GS_TRY(source.read(source.context, index, z));
+    GS_TRY(read_sample(source, batch, index, z));
     multiply_sample(shape, z, x, products);
-    return dot(shape.cols, products, products);
+    const Real explained = dot(shape.cols, products, products);
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(explained, dot(shape.rows, z, z));
+    }
+    return explained;
   });
   GS_TRY(mean.status());
   return static_cast<Real>(-0.5) * mean.value();
@@ -84,7 +88,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   return mean_gradient(
       shape.size(), batch, out,
       [&](uint32_t index) {
-        GS_TRY(source.read(source.context, index, z));
+        GS_TRY(read_sample(source, batch, index, z));
         multiply_sample(shape, z, x, products);
         if (shape.cols == 1) {  // the same sums, without a call for each value
           add_scaled(shape.rows, products[0], z, out);
@@ -100,7 +104,14 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kKpcaOps = {
-    "kpca", source_sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_value_fault};
+const ProblemOps kKpcaOps = {.name = "kpca",
+                             .sample_count = source_sample_count,
+                             .check_shape = check_shape,
+                             .scratch_size = scratch_size,
+                             .loss = loss,
+                             .gradient = gradient,
+                             .find_fault = kIsBareMetal ? nullptr : find_value_fault,
+                             .units_source = kTakesUnits ? units_of_all_columns : nullptr,
+                             .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

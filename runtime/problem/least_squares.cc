@@ -16,9 +16,9 @@ Status check_shape(const void* context, Shape shape) {
 size_t scratch_size(const void* context, Shape) { return Arena::taken_size<Real>(source_of(context).dimension); }
 
 // Reads sample `index` to `sample` and turns its y into the residual x' a - y, which it returns.
-Result<const Real*> take_residual(const SampleSource& source, Shape shape, const Real* x, uint32_t index,
-                                  Real* sample) {
-  GS_TRY(source.read(source.context, index, sample));
+Result<const Real*> take_residual(const SampleSource& source, const Batch& batch, Shape shape, const Real* x,
+                                  uint32_t index, Real* sample) {
+  GS_TRY(read_sample(source, batch, index, sample));
   Real* residual = sample + shape.rows;
   scale(shape.cols, -1, residual);
   for (size_t r = 0; r < shape.rows; ++r) {
@@ -33,9 +33,13 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
   return mean_loss(batch, [&](uint32_t index) -> Result<Real> {
-    const Result<const Real*> residual = take_residual(source, shape, x, index, sample.value());
+    const Result<const Real*> residual = take_residual(source, batch, shape, x, index, sample.value());
     GS_TRY(residual.status());
-    return static_cast<Real>(0.5) * dot(shape.cols, residual.value(), residual.value());
+    const Real squares = dot(shape.cols, residual.value(), residual.value());
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(squares, static_cast<Real>(shape.cols));
+    }
+    return static_cast<Real>(0.5) * squares;
   });
 }
 
@@ -45,7 +49,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
   return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
-    const Result<const Real*> residual = take_residual(source, shape, x, index, sample.value());
+    const Result<const Real*> residual = take_residual(source, batch, shape, x, index, sample.value());
     GS_TRY(residual.status());
     for (size_t r = 0; r < shape.rows; ++r) {
       add_scaled(shape.cols, sample.value()[r], residual.value(), out + r * shape.cols);
@@ -56,12 +60,14 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kLeastSquaresOps = {"least_squares",
-                                     source_sample_count,
-                                     check_shape,
-                                     scratch_size,
-                                     loss,
-                                     gradient,
-                                     kIsBareMetal ? nullptr : find_value_fault};
+const ProblemOps kLeastSquaresOps = {.name = "least_squares",
+                                     .sample_count = source_sample_count,
+                                     .check_shape = check_shape,
+                                     .scratch_size = scratch_size,
+                                     .loss = loss,
+                                     .gradient = gradient,
+                                     .find_fault = kIsBareMetal ? nullptr : find_value_fault,
+                                     .units_source = units_of_all_columns,
+                                     .metric = kEvaluates ? metric_of_roots : nullptr};
 
 }  // namespace gradstream

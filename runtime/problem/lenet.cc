@@ -85,6 +85,11 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   return kNetworkOps.gradient(Lenet(context).problem_data(), shape, x, batch, out, arena);
 }
 
+UnitsSource units_source(const void* context) {
+  const SampleSource& source = static_cast<const NetworkData*>(context)->source;
+  return {&source, source.dimension - 1};
+}
+
 Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* out) {
   return kNetworkOps.find_fault(Lenet(context).problem_data(), shape, arena, out);
 }
@@ -103,6 +108,8 @@ const ProblemOps kLenetOps = {.name = "lenet",
                               .loss = loss,
                               .gradient = gradient,
                               .find_fault = find_fault,
-                              .has_labels = true};
+                              .has_labels = true,
+                              .units_source = units_source,
+                              .metric = metric_of_shares};
 
 }  // namespace gradstream

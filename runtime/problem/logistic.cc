@@ -34,8 +34,9 @@ Status take_work(const SampleSource& source, Shape shape, Arena& arena, Work* ou
 }
 
 // Reads sample `index`, leaves its classes' probabilities in work->scores and returns -ln p(label).
-Result<Real> take_sample(const SampleSource& source, Shape shape, const Real* x, uint32_t index, Work* work) {
-  GS_TRY(source.read(source.context, index, work->sample));
+Result<Real> take_sample(const SampleSource& source, const Batch& batch, Shape shape, const Real* x, uint32_t index,
+                         Work* work) {
+  GS_TRY(read_sample(source, batch, index, work->sample));
   if (!all_finite(source.dimension, work->sample)) {
     return Status::kNotFinite;  // an infinite input may stand far on the right side, at a loss of 0
   }
@@ -53,7 +54,14 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(source, shape, arena, &work));
-  return mean_loss(batch, [&](uint32_t index) { return take_sample(source, shape, x, index, &work); });
+  return mean_loss(batch, [&](uint32_t index) {
+    const Result<Real> loss = take_sample(source, batch, shape, x, index, &work);
+    QualitySum* const quality = quality_of(batch);
+    if (quality != nullptr && loss.ok()) {
+      quality->add_class(class_count(shape), work.sample[shape.rows], work.scores);
+    }
+    return loss;
+  });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -62,7 +70,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   Work work;
   GS_TRY(take_work(source, shape, arena, &work));
   return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
-    GS_TRY(take_sample(source, shape, x, index, &work).status());
+    GS_TRY(take_sample(source, batch, shape, x, index, &work).status());
     work.scores[static_cast<uint32_t>(work.sample[shape.rows])] -= 1;
     const Real* errors = work.scores + (class_count(shape) - shape.cols);
     for (size_t r = 0; r < shape.rows; ++r) {
@@ -79,8 +87,15 @@ Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* o
 
 }  // namespace
 
-const ProblemOps kLogisticOps = {
-    "logistic",   source_sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
-    !kIsBareMetal};
+const ProblemOps kLogisticOps = {.name = "logistic",
+                                 .sample_count = source_sample_count,
+                                 .check_shape = check_shape,
+                                 .scratch_size = scratch_size,
+                                 .loss = loss,
+                                 .gradient = gradient,
+                                 .find_fault = kIsBareMetal ? nullptr : find_fault,
+                                 .has_labels = !kIsBareMetal,
+                                 .units_source = units_of_features,
+                                 .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

@@ -230,9 +230,9 @@ void scale_inputs(const Network& network, uint32_t count, Real* inputs) {
 }
 
 // What layers see of a sample, and its targets.
-Status read_sample(const Outline& outline, uint32_t index, Real* out) {
+Status take_sample(const Outline& outline, const Batch& batch, uint32_t index, Real* out) {
   const SampleSource& source = outline.data.source;
-  GS_TRY(source.read(source.context, index, out));
+  GS_TRY(read_sample(source, batch, index, out));
   if (!all_finite(source.dimension, out)) {
     return Status::kNotFinite;
   }
@@ -248,7 +248,7 @@ Status fill_slot(const Evaluation& e, uint32_t index, Real* slot, Pieces& pieces
     if (!pieces.take(0)) {
       return Status::kUnfinished;
     }
-    GS_TRY(read_sample(outline, index, sample));
+    GS_TRY(take_sample(outline, e.batch, index, sample));
   }
   pieces.end_group(1);
   if (outline.cut == 0) {
@@ -321,6 +321,25 @@ Result<Real> differentiate_loss(const Network& network, const Real* targets, Rea
   return sum;
 }
 
+// Before differentiate_loss() takes the scores. A share in each case: of samples with the right class; of the targets'
+// squares that the scores explain; of outputs that stand on the side of their target.
+void add_quality(const Network& network, const Real* targets, const Real* scores, QualitySum* quality) {
+  const uint32_t count = network_score_count(network);
+  if (network.loss == NetworkLoss::kSoftmax) {
+    quality->add_class(count, targets[0], scores);
+    return;
+  }
+  for (uint32_t c = 0; c < count; ++c) {
+    if (network.loss == NetworkLoss::kSquaredError) {
+      const Real error = scores[c] - targets[c];
+      quality->add(targets[c] * targets[c] - error * error, targets[c] * targets[c]);
+    } else {
+      const bool is_right = (scores[c] > 0) == (targets[c] > static_cast<Real>(0.5));
+      quality->add(is_right ? Real{1} : Real{0}, 1);
+    }
+  }
+}
+
 Real* scores_of(const Evaluation& e, uint32_t count, uint32_t sample) {
   const Stage rest = e.rest();
   const size_t at = size_t{e.work.rest.places[rest.end - 1 - rest.first]} * count;
@@ -341,6 +360,9 @@ Result<Real> evaluate_loss(const Evaluation& e, Arena& arena) {
     GS_TRY(status);
     for (uint32_t b = 0; b < count; ++b) {
       const Real* const targets = e.outline.targets_of(slots.of(b));
+      if (kEvaluates && progress.quality != nullptr) {
+        add_quality(e.outline.network, targets, scores_of(e, count, b), progress.quality);
+      }
       const Result<Real> loss = differentiate_loss(e.outline.network, targets, scores_of(e, count, b));
       GS_TRY(loss.status());
       progress.add(loss.value());
@@ -391,6 +413,11 @@ Status check_shape(const void* context, Shape shape) {
   const uint32_t size = network_size(network);
   const bool fits = size != 0 && shape.size() == size && (has_targets || is_own_target);
   return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
+UnitsSource units_source(const void* context) {
+  const NetworkSamples& data = *static_cast<const NetworkSamples*>(context);
+  return {&data.source, network_input_count(*data.network)};
 }
 
 bool lacks_gradient(const void* context) { return !has_gradient(Outline(data_of(context))); }
@@ -525,6 +552,8 @@ const ProblemOps kNetworkOps = {
     .kept_size = kept_size,
     .allow_kept = allow_kept,
     .lacks_gradient = lacks_gradient,
+    .units_source = units_source,
+    .metric = kEvaluates ? metric_of_shares : nullptr,
 };
 
 }  // namespace gradstream

@@ -129,8 +129,8 @@ Status take_work(const NetworkData& data, Arena& arena, Work* out) {
   return Status::kOk;
 }
 
-Result<Real> take_sample(const NetworkData& data, const Real* x, uint32_t index, const Work& work) {
-  GS_TRY(data.source.read(data.source.context, index, work.sample));
+Result<Real> take_sample(const NetworkData& data, const Batch& batch, const Real* x, uint32_t index, const Work& work) {
+  GS_TRY(read_sample(data.source, batch, index, work.sample));
   if (!all_finite(data.source.dimension, work.sample)) {
     return Status::kNotFinite;
   }
@@ -142,7 +142,16 @@ Result<Real> loss(const void* context, Shape, const Real* x, Batch batch, Arena&
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(data, arena, &work));
-  return mean_loss(batch, [&](uint32_t index) { return take_sample(data, x, index, work); });
+  return mean_loss(batch, [&](uint32_t index) {
+    const Result<Real> loss = take_sample(data, batch, x, index, work);
+    QualitySum* const quality = quality_of(batch);
+    if (quality != nullptr && loss.ok()) {
+      const Layers layers = layers_of(data);
+      quality->add_class(layers.class_count(), work.sample[data.widths[0]],
+                         work.activations + layers.activation_count() - layers.class_count());
+    }
+    return loss;
+  });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -151,7 +160,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   Work work;
   GS_TRY(take_work(data, arena, &work));
   return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
-    GS_TRY(take_sample(data, x, index, work).status());
+    GS_TRY(take_sample(data, batch, x, index, work).status());
     add_layers_gradient(layers_of(data), x, work.sample, work.sample[data.widths[0]], work.activations, work.hidden,
                         out);
     return Status::kOk;
@@ -162,6 +171,11 @@ Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
   const NetworkData& data = data_of(context);
   const IndexRule rules[] = {{"label", data.widths[0], data.widths[data.width_count - 1]}};
   return find_sample_fault(data.source, rules, arena, out);
+}
+
+UnitsSource units_source(const void* context) {
+  const NetworkData& data = data_of(context);
+  return {&data.source, data.widths[0]};
 }
 
 // ---- At a displaced point: a group of samples, layer by layer ----
@@ -230,7 +244,7 @@ Status read_group(const NetworkData& data, Batch batch, uint32_t count, const Gr
                   EvaluationProgress& progress) {
   for (; progress.part < count; ++progress.part) {
     Real* const sample = group.values[0] + size_t{progress.part} * group.width[0];
-    GS_TRY(data.source.read(data.source.context, batch.at(progress.position + progress.part), sample));
+    GS_TRY(read_sample(data.source, batch, batch.at(progress.position + progress.part), sample));
     if (!all_finite(data.source.dimension, sample)) {
       return Status::kNotFinite;
     }
@@ -344,15 +358,17 @@ uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count) {
   return size <= uint64_t{kDimensionMax} * kDimensionMax ? static_cast<uint32_t>(size) : 0;
 }
 
-const ProblemOps kPerceptronOps = {"perceptron",
-                                   sample_count,
-                                   check_shape,
-                                   scratch_size,
-                                   loss,
-                                   gradient,
-                                   kIsBareMetal ? nullptr : find_fault,
-                                   !kIsBareMetal,
-                                   loss_displaced,
-                                   displaced_scratch_size};
+const ProblemOps kPerceptronOps = {.name = "perceptron",
+                                   .sample_count = sample_count,
+                                   .check_shape = check_shape,
+                                   .scratch_size = scratch_size,
+                                   .loss = loss,
+                                   .gradient = gradient,
+                                   .find_fault = kIsBareMetal ? nullptr : find_fault,
+                                   .has_labels = !kIsBareMetal,
+                                   .loss_displaced = loss_displaced,
+                                   .displaced_scratch_size = displaced_scratch_size,
+                                   .units_source = units_source,
+                                   .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

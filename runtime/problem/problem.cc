@@ -84,4 +84,8 @@ Result<Real> mean_of_sums(const Real (&sums)[4], uint32_t count) {
 
 uint32_t source_sample_count(const void* context) { return source_of(context).count; }
 
+UnitsSource units_of_all_columns(const void* context) { return {&source_of(context), source_of(context).dimension}; }
+
+UnitsSource units_of_features(const void* context) { return {&source_of(context), source_of(context).dimension - 1}; }
+
 }  // namespace gradstream

@@ -16,6 +16,8 @@
 #include "runtime/base/config.h"
 #include "runtime/base/products.h"
 #include "runtime/base/status.h"
+#include "runtime/base/units.h"
+#include "runtime/problem/metric.h"
 
 namespace gradstream {
 
@@ -57,6 +59,7 @@ struct EvaluationProgress {
   Real sums[4];       // of their losses
   uint32_t units_left;
   Measurement* measurement = nullptr;  // whose question the evaluation is; null: of none, the problem computes
+  QualitySum* quality = nullptr;       // what a loss() adds to, once a sample, where ProblemOps::metric is; null: none
 
   // false: the call has done its work and ends with kUnfinished.
   bool take_unit() {
@@ -73,6 +76,7 @@ struct EvaluationProgress {
   void restart() {
     position = part = 0;
     measurement = nullptr;
+    quality = nullptr;
     for (Real& sum : sums) {
       sum = 0;
     }
@@ -90,7 +94,24 @@ struct Batch {
   // arena memory, zeros before the first. Whoever evaluates gives them anew when an index or a sample changes. Null:
   // nothing is kept.
   void* kept = nullptr;
+  const Units* units = nullptr;  // read_sample() takes them out; null: samples stay as they are
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
+};
+
+// out (source.dimension values) <- sample `index`, in the units that the batch asks for. This is the one place where
+// problems of a table with ProblemOps::units_source read samples. Codes of SampleSource::read.
+inline Status read_sample(const SampleSource& source, const Batch& batch, uint32_t index, Real* out) {
+  const Status status = source.read(source.context, index, out);
+  if (kTakesUnits && status == Status::kOk && batch.units != nullptr) {
+    batch.units->apply(out);
+  }
+  return status;
+}
+
+// The columns that a run may take units out of: the first `count` values of each sample.
+struct UnitsSource {
+  const SampleSource* samples = nullptr;
+  uint32_t count = 0;
 };
 
 // A point that stands nowhere in memory: x, of which each run of values is displaced as it is read. So a device can
@@ -104,9 +125,11 @@ struct Displacement {
 };
 
 // The first sample that a problem can never take, and why. least < most: its value, the `what` of it ("label", "row"),
-// must be a whole number between them. Else the sample is no `what` ("number", "positive definite matrix").
+// must be a whole number between them; a "value" any number between them. Else the sample is no `what` ("number",
+// "positive definite matrix"). "samples": there are too few of them, `value`, and no single one is at fault.
 struct SampleFault {
-  uint32_t sample = 0;  // from 0
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t sample = 0;  // from 0; kNone: none is at fault
   Real value = 0;
   Real least = 0;
   Real most = 0;
@@ -153,6 +176,11 @@ struct ProblemOps {
   bool (*allow_kept)(const void* context, bool is_allowed) = nullptr;
   // Whether this context has no gradient, although the table has one. Null: it has.
   bool (*lacks_gradient)(const void* context) = nullptr;
+  // Where the samples are, and which of their columns may have units taken out: not labels, which are counted. Such a
+  // problem reads samples by read_sample() alone. Null: it takes samples as they are, and no run with units.
+  UnitsSource (*units_source)(const void* context) = nullptr;
+  // The metric of what loss() has added to EvaluationProgress::quality. Null: the problem has none but its loss.
+  Real (*metric)(const QualitySum& sum) = nullptr;
 };
 
 struct Problem {
@@ -263,6 +291,9 @@ uint32_t lenet_size(uint16_t class_count);
 // The context of a problem that is a SampleSource; and the table's sample_count of such a problem.
 inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 uint32_t source_sample_count(const void* context);
+// The units_source of such a problem: of all columns, and of all but the last, a label.
+UnitsSource units_of_all_columns(const void* context);
+UnitsSource units_of_features(const void* context);
 
 // Of each sample the values at `column` and at those behind it must be whole numbers from 0 to count - 1.
 struct IndexRule {
@@ -284,6 +315,11 @@ Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores);
 // The progress of a batch, or `whole` where it has none.
 inline EvaluationProgress& progress_of(Batch batch, EvaluationProgress* whole) {
   return batch.progress != nullptr ? *batch.progress : *whole;
+}
+
+// Where a loss adds up its metric; null: nobody asks for it.
+inline QualitySum* quality_of(const Batch& batch) {
+  return kEvaluates && batch.progress != nullptr ? batch.progress->quality : nullptr;
 }
 
 // Calls visit(index) -> Status for each sample of the batch that is not done yet; kUnfinished when the call's work is

@@ -107,6 +107,9 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
       const Real log_value = std::log(work.values[k]);
       distance_squared += log_value * log_value;
     }
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(std::sqrt(distance_squared), 1);
+    }
     return distance_squared;
   });
   GS_TRY(held(mean.status(), arena));
@@ -158,7 +161,13 @@ Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* o
 
 }  // namespace
 
-const ProblemOps kSpdMeanOps = {
-    "spd_mean", source_sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault};
+const ProblemOps kSpdMeanOps = {.name = "spd_mean",
+                                .sample_count = source_sample_count,
+                                .check_shape = check_shape,
+                                .scratch_size = scratch_size,
+                                .loss = loss,
+                                .gradient = gradient,
+                                .find_fault = kIsBareMetal ? nullptr : find_fault,
+                                .metric = kEvaluates ? metric_of_means : nullptr};
 
 }  // namespace gradstream

@@ -14,20 +14,6 @@ constexpr size_t kInt8ScaleSize = 2;
 constexpr float kInt8Max = 127;
 constexpr float kFloatMax = std::numeric_limits<float>::max();
 
-// Of values.
-bool is_known(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kF32:
-    case Encoding::kBf16:
-    case Encoding::kInt8:
-      return true;
-    case Encoding::kF64:
-      return sizeof(Real) == sizeof(double);
-    default:
-      return false;
-  }
-}
-
 // Bytes are written by shifts, so that the order is little-endian on every processor.
 template <typename Word>
 void store(Word word, uint8_t* out) {
@@ -165,11 +151,27 @@ Real decode_one(Encoding encoding, const uint8_t* bytes) {
 
 }  // namespace
 
+bool is_value_encoding(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kF32:
+    case Encoding::kBf16:
+    case Encoding::kInt8:
+      return true;
+    case Encoding::kF64:
+      return sizeof(Real) == sizeof(double);
+    default:
+      return false;
+  }
+}
+
 size_t encoded_size(Encoding encoding, size_t count) {
   if (encoding == Encoding::kFixed) {
     return sizeof(FixedWord) * count;
   }
-  if (!is_known(encoding)) {
+  if (encoding == Encoding::kWords) {
+    return sizeof(int64_t) * count;
+  }
+  if (!is_value_encoding(encoding)) {
     return 0;
   }
   switch (encoding) {
@@ -190,7 +192,7 @@ size_t values_per_message(Encoding encoding) {
 }
 
 Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_t* out) {
-  if (!is_known(encoding)) {
+  if (!is_value_encoding(encoding)) {
     return Status::kInvalidArgument;
   }
   const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
@@ -206,7 +208,7 @@ Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_
 }
 
 Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values) {
-  if (!is_known(encoding) || size != encoded_size(encoding, count)) {
+  if (!is_value_encoding(encoding) || size != encoded_size(encoding, count)) {
     return Status::kInvalidArgument;
   }
   const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
@@ -267,6 +269,18 @@ void store_words(size_t count, const FixedWord* words, uint8_t* out) {
 void load_words(size_t count, const uint8_t* bytes, FixedWord* words) {
   for (size_t i = 0; i < count; ++i) {
     words[i] = static_cast<FixedWord>(load<WordBits>(bytes + i * sizeof(WordBits)));
+  }
+}
+
+void store_long_words(size_t count, const int64_t* words, uint8_t* out) {
+  for (size_t i = 0; i < count; ++i) {
+    store(static_cast<uint64_t>(words[i]), out + i * sizeof(uint64_t));
+  }
+}
+
+void load_long_words(size_t count, const uint8_t* bytes, int64_t* words) {
+  for (size_t i = 0; i < count; ++i) {
+    words[i] = static_cast<int64_t>(load<uint64_t>(bytes + i * sizeof(uint64_t)));
   }
 }
 

@@ -8,6 +8,7 @@
 //   f64   8 bytes a value; known to the double build only
 //   fixed 4 bytes a word, two's complement: exact sums, which are integers. Not for values: encode_values and
 //         decode_values refuse it
+//   words 8 bytes a word, two's complement: the whole numbers of stages before training. Not for values either
 //
 // What was encoded defines the value: an encoder's own replica must use decode(encode(v)), never v.
 #ifndef GRADSTREAM_RUNTIME_TRAINING_ENCODING_H_
@@ -33,6 +34,8 @@ inline constexpr size_t kInt8BlockSize = 32;
 
 // Bytes of `count` values that start at a block boundary; 0 for an unknown encoding.
 size_t encoded_size(Encoding encoding, size_t count);
+// Whether values travel in it: not words.
+bool is_value_encoding(Encoding encoding);
 // Most values (a multiple of kInt8BlockSize) whose bytes fit one message's payload.
 size_t values_per_message(Encoding encoding);
 
@@ -57,6 +60,9 @@ Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, si
 // Words to little-endian bytes (encoded_size(Encoding::kFixed, count)) and back.
 void store_words(size_t count, const FixedWord* words, uint8_t* out);
 void load_words(size_t count, const uint8_t* bytes, FixedWord* words);
+// The same for Encoding::kWords.
+void store_long_words(size_t count, const int64_t* words, uint8_t* out);
+void load_long_words(size_t count, const uint8_t* bytes, int64_t* words);
 // As digest_values, over the bytes of words.
 uint64_t digest_words(uint64_t digest, size_t count, const FixedWord* words);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/problem/holdout.h"
 #include "runtime/problem/measurement.h"
 
 namespace gradstream {
@@ -17,9 +18,9 @@ uint32_t batch_size(const EstimatorParameters& parameters, uint32_t step) {
   return count == 0 ? parameters.batch_size : parameters.batch_schedule[step < count ? step : count - 1];
 }
 
-// Samples of the batch of a step. A batch of everything the device holds needs no drawing.
+// Samples of the batch of a step. A batch of everything the device holds needs no list.
 uint32_t drawn_count(const EstimateInput& input, uint32_t step) {
-  const uint32_t held = sample_count(input);
+  const uint32_t held = trained_count(input);
   if (input.parameters->batch_mode != BatchMode::kCommon) {
     return held;
   }
@@ -39,9 +40,38 @@ bool is_batch_size(uint32_t size) { return size >= 1 && size <= kBatchSizeMax; }
 
 }  // namespace
 
+uint32_t trained_count(const EstimateInput& input) {
+  const uint32_t held = sample_count(input);
+  if (!kEvaluates || input.holdout == 0) {
+    return held;
+  }
+  uint32_t count = 0;
+  for (uint32_t index = 0; index < held; ++index) {
+    count += is_held_out(index, input.holdout) ? 0U : 1U;
+  }
+  return count;
+}
+
+void choose_trained(const EstimateInput& input, const RandomKey& key, uint32_t count, uint16_t* work) {
+  const uint32_t held = sample_count(input);
+  if (!kEvaluates || input.holdout == 0) {
+    choose(key, held, count, work);
+    return;
+  }
+  uint32_t trained = 0;
+  for (uint32_t index = 0; index < held; ++index) {
+    if (!is_held_out(index, input.holdout)) {
+      work[trained++] = static_cast<uint16_t>(index);
+    }
+  }
+  if (count < trained) {
+    choose_of(key, trained, count, work);
+  }
+}
+
 Status check_batch(const EstimateInput& input) {
   const uint32_t held = sample_count(input);
-  if (held == 0 || held > kSampleCountMax) {
+  if (held == 0 || held > kSampleCountMax || trained_count(input) == 0) {
     return Status::kInvalidArgument;
   }
   switch (input.parameters->batch_mode) {
@@ -97,7 +127,7 @@ Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
       std::memset(memory.value(), 0, size);  // whatever the arena holds there
     }
     if (indices != nullptr) {
-      choose(minibatch_key(input), held, count, indices);
+      choose_trained(input, minibatch_key(input), count, indices);
     }
   }
   return Batch{indices, count, nullptr, size > list_size ? memory.value() + list_size : nullptr};
@@ -107,6 +137,7 @@ Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gr
   const Problem& problem = input.problem;
   EvaluationProgress& progress = input.progress->evaluation;
   batch.progress = &progress;
+  batch.units = input.units;
   return charge_evaluation(progress, arena, [&] {
     if (loss == nullptr) {
       return problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
@@ -120,7 +151,20 @@ Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gr
 
 uint16_t sample_of_direction(const EstimateInput& input, uint32_t j) {
   const uint64_t word = RandomStream(minibatch_key(input), j).next();
-  return static_cast<uint16_t>((word * sample_count(input)) >> 32);
+  const auto rank = static_cast<uint16_t>((word * trained_count(input)) >> 32);
+  if (!kEvaluates || input.holdout == 0) {
+    return rank;
+  }
+  uint16_t index = 0;
+  for (uint16_t left = rank;; ++index) {
+    if (is_held_out(index, input.holdout)) {
+      continue;
+    }
+    if (left == 0) {
+      return index;
+    }
+    --left;
+  }
 }
 
 const EstimatorOps* find_estimator(std::span<const EstimatorOps* const> linked, EstimatorId id) {

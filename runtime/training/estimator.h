@@ -43,9 +43,11 @@ struct EstimateInput {
   uint32_t seed = 0;          // of the minibatch stream
   uint32_t version = 0;       // base version: counter word 1 of the minibatch stream
   uint32_t client_index = 0;  // enrolment index: counter word 2 of the minibatch stream
+  uint32_t holdout = 0;       // no batch has a sample that is_held_out() by it
   uint32_t step = 0;
   const Real* z = nullptr;
   EstimateProgress* progress = nullptr;  // null: the estimate is made in one call
+  const Units* units = nullptr;          // taken out of the samples; null: none
 };
 
 struct EstimatorOps {
@@ -73,14 +75,18 @@ extern const EstimatorOps kProjectionTwoSidedOps;
 extern const EstimatorOps kTangentRetractionOps;
 extern const EstimatorOps kProjectionTangentOps;
 
-// What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an
-// unknown mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one
-// entry for each sample held) stands in scratch, inside the caller's ScratchScope, and so does what the problem keeps
-// for the batch. Both live as long as the estimate, in which no sample changes.
+// What the estimators share about samples. check: kInvalidArgument for no samples, none that is not held out, more than
+// kSampleCountMax, an unknown mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the
+// index list (one entry for each sample held) stands in scratch, inside the caller's ScratchScope, and so does what the
+// problem keeps for the batch. Both live as long as the estimate, in which no sample changes.
 Status check_batch(const EstimateInput& input);
 size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);
 RandomKey minibatch_key(const EstimateInput& input);
+// Samples that batches are drawn from: those that are not held out. The work array of `count` of them has room for all
+// samples held; drawn without replacement, or in order where all are wanted.
+uint32_t trained_count(const EstimateInput& input);
+void choose_trained(const EstimateInput& input, const RandomKey& key, uint32_t count, uint16_t* work);
 
 // The problem's mean loss at x over the batch, in *loss; kNotFinite also where the problem itself does not look. With
 // `gradient`, which may be null, instead the gradient of that mean, in its shape.size() values. input.progress is not

@@ -148,6 +148,7 @@ Status Points::loss_at(ProjectionStage stage, uint32_t j, Batch batch, Real* los
   }
   const Displaced point{*input.manifold, input.shape, y, distance, signs(j)};
   batch.progress = &progress.evaluation;
+  batch.units = input.units;
   const Status status = charge_evaluation(progress.evaluation, arena, [&] {
     const Problem& problem = input.problem;
     const Result<Real> result =

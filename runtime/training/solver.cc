@@ -34,9 +34,10 @@ Status check_numbers(const Task& task) {
       task.shape.rows >= 1 && task.shape.rows <= rows_max && task.shape.cols >= 1 && task.shape.cols <= kDimensionMax;
   const bool steps_ok = task.local_step_count >= 1 && task.local_step_count <= kLocalStepCountMax &&
                         task.steps_min <= task.local_step_count;
-  const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0 && std::isfinite(task.proximal) &&
+  const bool stays = task.stage == TaskStage::kStart && task.step_size == 0;  // what a path is made of counts alone
+  const bool step_ok = std::isfinite(task.step_size) && (task.step_size > 0 || stays) && std::isfinite(task.proximal) &&
                        task.proximal >= 0 && std::isfinite(task.curvature) && task.curvature >= 0;
-  const bool encoding_ok = encoded_size(task.encoding, 1) != 0;
+  const bool encoding_ok = is_value_encoding(task.encoding);
   return shape_ok && steps_ok && step_ok && encoding_ok && is_named(task.problem) ? Status::kOk
                                                                                   : Status::kInvalidArgument;
 }
@@ -105,9 +106,11 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z, EstimateProgre
   input.seed = run.task.seed;
   input.version = run.task.version;
   input.client_index = run.task.client_index;
+  input.holdout = run.task.holdout;
   input.step = run.steps_done;
   input.z = z;
   input.progress = progress;
+  input.units = kTakesUnits && run.units.count > 0 ? &run.units : nullptr;
   return input;
 }
 
@@ -147,6 +150,13 @@ void drop_step(SolverRun& run, Arena& arena) {
   }
 }
 
+Status check_units(const Problem& problem, const Units& units) {
+  const auto source_of_units = problem.ops->units_source;
+  const bool fits =
+      units.count == 0 || (source_of_units != nullptr && source_of_units(problem.context).count == units.count);
+  return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
                     SolverRun* run, Arena& arena, const ModelParts& parts) {
   SolverRun fresh;
@@ -169,6 +179,10 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   run->correction = run->task.use_correction ? correction : nullptr;
   run->mean_gradient = parts.mean_gradient;
   run->previous_model = parts.previous_model;
+  if (kTakesUnits && parts.units.are_decided()) {
+    GS_TRY(check_units(*problem, parts.units));
+    run->units = parts.units;
+  }
   GS_TRY(run->manifold->check_shape(run->task.shape));
   GS_TRY(problem->ops->check_shape(problem->context, run->task.shape));
   GS_TRY(run->estimator->check(estimate_input(*run, model)));

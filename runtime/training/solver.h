@@ -29,6 +29,7 @@ struct Registry {
   std::span<const Problem> problems;
   const ProblemOps* proximal_loss = nullptr;  // kProximalLossOps; null: no task with a proximal term in its loss
   const struct LeanForm* lean = nullptr;      // kLeanForm; null: tensors for everything
+  const struct StageForm* stages = nullptr;   // kStageForm; null: no stages before training, no units and no lines
 };
 
 // Tensors that come with a version beside its model, where the task's solver asks for them; the caller's, unchanged
@@ -36,6 +37,7 @@ struct Registry {
 struct ModelParts {
   const Real* mean_gradient = nullptr;   // kSvrg: g at the model
   const Real* previous_model = nullptr;  // kSvrg with a curvature: the model of the round before
+  Units units = {};                      // taken out of the samples once they are decided
 };
 
 // Everything a solver needs; filled by begin_solver() and kept by the caller for the length of the task.
@@ -52,6 +54,7 @@ struct SolverRun {
   const Real* correction = nullptr;     // c_i in gradient units, or null for none; the caller's, unchanged
   const Real* mean_gradient = nullptr;  // as ModelParts
   const Real* previous_model = nullptr;
+  Units units;  // taken out of the samples; no columns: none
   uint32_t steps_done = 0;
   // Units of work (EvaluationProgress) that one step() does at most; 0: the whole step. May change at any time, and a
   // new task keeps it.
@@ -110,6 +113,7 @@ void drop_step(SolverRun& run, Arena& arena);
 // - checks bounds and encoding (kInvalidArgument);
 // - looks up everything that the task names (kUnimplemented when the image lacks it);
 // - checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks);
+//   units of other columns than the data's are kInvalidArgument;
 // - takes the lean form of the solver where the image links it and it does the task;
 // - checks that persistent and scratch memory fit (kOutOfMemory);
 // - calls the solver's prepare.
@@ -119,6 +123,9 @@ void drop_step(SolverRun& run, Arena& arena);
 // that there is none yet.
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
                     SolverRun* run, Arena& arena, const ModelParts& parts = {});
+
+// kInvalidArgument where units are to be taken out of other columns than the problem's data have.
+Status check_units(const Problem& problem, const Units& units);
 
 // ---- For those who write solvers ----------------------------------------------------------------------------------
 

@@ -99,12 +99,21 @@ RandomKey epoch_key(const SolverRun& run, uint32_t epoch) {
   return key;
 }
 
+// A permutation of all samples that are trained on.
+void choose_epoch(const EstimateInput& input, const RandomKey& key, uint32_t count, uint16_t* order) {
+  choose_trained(input, key, count, order);
+  if (input.holdout != 0) {
+    choose_of(key, count, count, order);  // they stood in order
+  }
+}
+
 // Calls visit(batch) for each minibatch of an epoch that is not done yet; the last one is what is left.
 template <typename Visit>
 Status for_each_batch(const SolverRun& run, uint32_t number, const Work& work, Epoch& epoch, Visit visit) {
-  const uint32_t held = held_count(run);
+  const EstimateInput all = estimate_input(run, run.model);
+  const uint32_t held = trained_count(all);
   if (!epoch.has_order) {
-    choose(epoch_key(run, number), held, held, work.order);
+    choose_epoch(all, epoch_key(run, number), held, work.order);
     epoch.has_order = true;
   }
   while (epoch.first < held) {

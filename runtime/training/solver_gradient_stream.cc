@@ -3,6 +3,7 @@
 // With a proximal term (task.proximal) grad is that of f + mu/2 d(x, X)^2.
 // A retraction is made only when the next step needs it, so that K steps cost K - 1 retractions and K - 1 transports.
 // The stream of a part of the steps is complete at any time.
+// In the stage START the step size is 0: x stays at X, and zeta is made as with alpha = 1.
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/base/products.h"
@@ -58,16 +59,17 @@ Status take_slice(SolverRun& run, Arena& arena) {
   GS_TRY(move_to_next_point(run, state, g, arena));
   Real loss = 0;
   GS_TRY(path_gradient(run, state.x, scalars.value(), g, &loss, arena));
-  scale(shape.size(), -run.task.step_size, g);
+  const bool stays = run.task.stage == TaskStage::kStart;
+  scale(shape.size(), stays ? -1 : -run.task.step_size, g);
   copy(shape.size(), g, state.eta);
-  if (run.steps_done > 0) {
+  if (run.steps_done > 0 && !stays) {
     GS_TRY(run.manifold->transport(shape, state.x, run.model, g, g, arena));
   }
   if (!all_finite(shape.size(), g)) {
     return Status::kNotFinite;
   }
   add_scaled(shape.size(), 1, g, state.zeta);
-  state.has_eta = true;
+  state.has_eta = !stays;
   count_step(run, loss, state.losses);
   return Status::kOk;
 }

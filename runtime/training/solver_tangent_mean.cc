@@ -3,6 +3,7 @@
 // L is the inverse of the server's R. Where the path takes the same R (task.local_retraction), one step gives the very
 // zeta of RFedAGS, and the server's step is the same. The lift L_X is made once the steps may be the last ones: after
 // every step from steps_min on.
+// In the stage START the step size is 0: x stays at X, and zeta is minus the sum of the gradients there.
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/base/products.h"
@@ -41,6 +42,12 @@ Status take_slice(SolverRun& run, Arena& arena) {
   GS_TRY(scalars.status());
   Real loss = 0;
   GS_TRY(path_gradient(run, state.x, scalars.value(), next.value(), &loss, arena));
+  if (run.task.stage == TaskStage::kStart) {
+    add_scaled(shape.size(), -1, next.value(), state.zeta);
+    state.has_zeta = true;
+    count_step(run, loss, state.losses);
+    return all_finite(shape.size(), state.zeta) ? Status::kOk : Status::kNotFinite;
+  }
   scale(shape.size(), -run.task.step_size, next.value());
   GS_TRY(run.local_manifold->retract(shape, state.x, next.value(), next.value(), arena));
   const bool has_zeta = run.steps_done + 1 >= run.task.steps_min;

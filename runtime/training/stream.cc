@@ -74,7 +74,8 @@ void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
   }
 }
 
-constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel};
+constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel,
+                                                    ModelPart::kDirection};
 
 bool is_sphere(const DirectionSpec& spec) { return kHasHostMembers && spec.kind == DirectionKind::kSphere; }
 
@@ -246,7 +247,12 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
   }
   for (uint32_t i = 0; i < kExtraPartCount; ++i) {
     extra_[i] = nullptr;
-    if ((parts & part_bit(kExtraParts[i])) != 0) {
+    if ((parts & part_bit(kExtraParts[i])) == 0) {
+      continue;
+    }
+    if (kExtraParts[i] == ModelPart::kDirection && has_sum) {
+      extra_[i] = sum.value();
+    } else {
       const Result<Real*> extra = arena.persistent<Real>(shape.size());
       GS_TRY(extra.status());
       extra_[i] = extra.value();
@@ -320,6 +326,7 @@ Status Replica::begin_record() {
   if (!has_model_ || sum_ == nullptr) {
     return Status::kProtocolError;
   }
+  parts_held_ &= ~part_bit(ModelPart::kDirection);  // it may stand there
   fill_zero(shape_.size(), sum_);
   in_record_ = true;
   return Status::kOk;

@@ -59,8 +59,9 @@ enum class ModelPart : uint8_t {
 };
 constexpr uint32_t part_bit(ModelPart part) { return 1U << static_cast<uint32_t>(part); }
 // The parts beside model and mean: how many there are, and their bits.
-inline constexpr uint32_t kExtraPartCount = 2;
-inline constexpr uint32_t kExtraPartBits = part_bit(ModelPart::kMeanGradient) | part_bit(ModelPart::kPreviousModel);
+inline constexpr uint32_t kExtraPartCount = 3;
+inline constexpr uint32_t kExtraPartBits =
+    part_bit(ModelPart::kMeanGradient) | part_bit(ModelPart::kPreviousModel) | part_bit(ModelPart::kDirection);
 
 // kInvalidArgument for an unknown kind or m = 0; kUnimplemented for kSphere where it is not linked (kHasHostMembers).
 Status check_directions(const DirectionSpec& spec);
@@ -137,13 +138,15 @@ struct GradientStream {
   // Mean loss over the step's own batch, at the point where the first and the last of the steps done were estimated.
   Real loss_before = 0;
   Real loss_after = 0;
+  const int64_t* words = nullptr;  // in place of values: those of a stage before training
 };
 
 // A model and the version it is of: the same code on every device, on the server and in a watcher.
 // A version may hold tensors beside model and mean (ModelPart), which come in snapshots and go with the next step; the
 // digest covers them in the order of their numbers.
 // Memory: two tensors of the shape in the arena's persistent end (X and the sum of the record in progress), three where
-// it holds a mean, and one for each extra part of the run.
+// it holds a mean, and one for each extra part of the run. Where a sum is held a direction stands in its memory, since
+// no record leads to or from a version that holds one.
 class Replica {
  public:
   // parts: bits of the extra parts that versions of the run may hold. has_sum false: no sum is held, and the calls of a
@@ -153,7 +156,8 @@ class Replica {
                  bool has_sum = true);
   // Arena bytes of prepare, and of the hungriest of the other calls (kSphere directions come on top).
   static size_t persistent_size(Shape shape, bool has_mean = false, uint32_t parts = 0, bool has_sum = true) {
-    const auto extra_count = static_cast<size_t>(std::popcount(parts & kExtraPartBits));
+    const uint32_t shared = has_sum && !has_mean ? part_bit(ModelPart::kDirection) : 0;
+    const auto extra_count = static_cast<size_t>(std::popcount(parts & kExtraPartBits & ~shared));
     const size_t own_count = has_mean ? 3 : 1 + static_cast<size_t>(has_sum);
     return (own_count + extra_count) * Arena::taken_size<Real>(shape.size());
   }

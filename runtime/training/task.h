@@ -64,7 +64,7 @@ enum class TaskStage : uint8_t {
   kExponents = 1,
   kSums = 2,
   kSquares = 3,
-  kStart = 4,
+  kStart = 4,  // step_size is 0: estimates at the model. Tangents at it are then those of a step size of 1
   kTrials = 5,
 };
 
@@ -97,6 +97,7 @@ struct Task {
   Encoding encoding = Encoding::kNone;                         // of the upload
   uint32_t deadline_ms = 0;                                    // from receipt; 0: none
   TaskStage stage = TaskStage::kTrain;
+  uint32_t holdout = 0;    // as is_held_out()
   bool evaluates = false;  // the upload says how the samples that are held out fare at `version`
   char problem[kProblemNameSizeMax + 1] = {};
 };
@@ -158,6 +159,7 @@ constexpr void visit_welcome_fields(Welcome& welcome, Terms& task, Visit&& visit
   visit(welcome.seed, task.seed);
   visit(welcome.client_index, task.client_index);
   visit(welcome.stream, task.stream);
+  visit(welcome.holdout, task.holdout);
 }
 
 // to <- from, for a visit: numbers and enums by their value, arrays of the same size by their bytes.

@@ -157,8 +157,9 @@ Status check_piece(const gs_Encoding& encoding, uint32_t first, uint32_t total, 
 }
 
 // Bits of known parts.
-Status known_parts(uint32_t parts) {
-  return corrupt_unless((parts & ~(kExtraPartBits | part_bit(ModelPart::kModel))) == 0);
+Status known_parts(uint32_t parts, uint32_t others = 0) {
+  const uint32_t known_bits = kExtraPartBits | part_bit(ModelPart::kModel) | part_bit(ModelPart::kUnits);
+  return corrupt_unless((parts & ~(known_bits | others)) == 0);
 }
 
 constexpr uint32_t kTensorSizeMax = kDimensionMax * kDimensionMax;
@@ -223,7 +224,7 @@ Status check(const gs_LogChunk& m) {
 
 Status check(const gs_SnapshotChunk& m) {
   GS_TRY(known(m.part, _gs_ModelPart_MAX, gs_MODEL_PART_MODEL));
-  GS_TRY(known_parts(m.parts));
+  GS_TRY(known_parts(m.parts, part_bit(ModelPart::kMean)));
   GS_TRY(corrupt_unless(m.parts == 0 || (m.parts >> static_cast<uint32_t>(m.part) & 1U) != 0));
   GS_TRY(corrupt_unless(m.total % 4 == 0 && m.offset % 4 == 0 && m.values.size % 4 == 0 && m.values.size > 0));
   return corrupt_unless(m.offset < m.total && m.values.size <= m.total - m.offset);

@@ -20,7 +20,10 @@
   X(model_parts, 17)       \
   X(correction, 26)        \
   X(fold_scale_log2, 27)   \
-  X(error_feedback, 29)
+  X(error_feedback, 29)    \
+  X(units, 36)             \
+  X(lines, 37)             \
+  X(holdout, 38)
 
 namespace gradstream {
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "server/run/limits.h"
 #include "server/run/names.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -78,6 +80,25 @@ constexpr const char* kNetworkRemedy =
     "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
     "FILE), or stop the run and begin one with theirs";
 
+// What a run says so that its devices need no such feature. Defaults ask for both (server/run/settle.h).
+struct FeatureKeys {
+  std::string_view lacks;
+  const char* keys;
+};
+constexpr FeatureKeys kFeatureKeys[] = {{"feature:units", "centre = \"none\" and scale = \"none\""},
+                                        {"feature:lines", "a number as step_size, such as 0.1"}};
+
+// "" where no key helps.
+std::string keys_without(const std::string& lacks) {
+  std::string keys;
+  for (const FeatureKeys& feature : kFeatureKeys) {
+    if (lacks.find(feature.lacks) != std::string::npos) {
+      keys += (keys.empty() ? "" : ", ") + std::string(feature.keys);
+    }
+  }
+  return keys;
+}
+
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
   out.cause = "not_capable";
@@ -106,9 +127,23 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// Answers of the stages of units.
+StallCause of_column(const BlockedGroup& group) {
+  const Complaint& complaint = group.complaint;
+  StallCause out;
+  out.text = devices_of(group) + " are refused: their answer says " + number_text(complaint.value) + " of column " +
+             std::to_string(complaint.column) + " (from 1), allowed are " + number_text(complaint.least) + " to " +
+             number_text(complaint.most);
+  out.remedy = "look at their data in that column, and start their clients anew";
+  return out;
+}
+
 StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
   StallCause out;
+  if (complaint.column > 0) {
+    return of_column(group);
+  }
   out.text = devices_of(group) + " are refused: ";
   if (!complaint.has_value()) {
     out.text += "a value is beyond what the upload's encoding or the sum, by fold_scale_log2 = " +
@@ -132,9 +167,26 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// A device that names a number of samples with this reason has none left to train on.
+StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
+  const std::string least = number_text(group.complaint.least);
+  StallCause out;
+  out.cause = "all_held_out";
+  out.text = devices_of(group) + " have no sample to train on: " + group.first_name + " holds " +
+             number_text(group.complaint.value) +
+             ", and holdout_share = " + number_text(static_cast<double>(p.quality->holdout_share)) + " leaves one of " +
+             least + " or more";
+  out.remedy = "give these devices " + least + " samples or more, or stop the run and begin one with a smaller " +
+               "holdout_share";
+  return out;
+}
+
 // What else a device or the server refuses, by its reason.
 std::pair<const char*, const char*> words_of(gs_Reason reason) {
   switch (reason) {
+    case gs_Reason_REASON_NONE:
+      return {"are left out, since what their columns add up to is far from that of the others",
+              "look at units_outlier in the log and at their data, or begin the run anew without them"};
     case gs_Reason_REASON_WRONG_SHAPE:
       return {"hold data of another dimension than the run's rows",
               "give the devices the data of this run, or begin a run with their number of rows"};
@@ -150,6 +202,9 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
               "step_size"};
     case gs_Reason_REASON_SINGULAR:
       return {"leave the region where a local step is defined", "begin a run with a smaller step_size"};
+    case gs_Reason_REASON_UNITS_REFUSED:
+      return {"do not let the sums of their columns out",
+              "start their clients without --no-sums, or begin a run with centre = \"none\" and scale = \"none\""};
     case gs_Reason_REASON_DEADLINE:
       return {"wait for a measurement that never comes",
               "look at their apparatus (event=measurement_lost on their consoles), or raise measure_timeout_ms"};
@@ -163,10 +218,17 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
 }  // namespace
 
 std::string capability_remedy(const std::string& lacks) {
+  if (lacks_samples_alone(lacks)) {
+    return "wait until the devices hold as many samples, or stop the run and begin one with a smaller samples_min";
+  }
   if (lacks_network_alone(lacks)) {
     return kNetworkRemedy;
   }
-  return lacks.find("problem:") == std::string::npos
+  const bool has_problem = lacks.find("problem:") == std::string::npos;
+  if (const std::string keys = keys_without(lacks); has_problem && !keys.empty()) {
+    return "give the devices an image that has it, or stop the run and begin one with " + keys;
+  }
+  return has_problem
              ? "give the devices an image that has it, or stop the run and begin one that they can do"
              : "start the devices with it, gradstream-client by --problem and others by an image that has it, or stop "
                "the run and begin one with a run.problem that they have";
@@ -179,6 +241,8 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   StallCause out;
   if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
+  } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE && group.complaint.least >= 1) {
+    return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
   } else {
@@ -190,7 +254,7 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
     }
     out.remedy = remedy;
   }
-  out.cause = reason_name(group.reason);
+  out.cause = group.reason == gs_Reason_REASON_NONE ? "units_outlier" : reason_name(group.reason);
   return out;
 }
 

@@ -59,6 +59,7 @@ void Coordinator::start(uint64_t now_ms) {
                 .add_hex("digest", state.ledger.digest())
                 .add("records", state.ledger.last_sequence())
                 .add("answers", state.ledger.tally().on_time_count));
+  state.review_barred();
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
   if (is_active && state.ledger.round() >= state.parameters.trigger->round_count) {
@@ -74,8 +75,8 @@ void Coordinator::start(uint64_t now_ms) {
 
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
-  const auto [entry, is_new] =
-      state.sessions.try_emplace(session, State::Session{device, false, false, Intake(state.parameters.value_count())});
+  const auto [entry, is_new] = state.sessions.try_emplace(
+      session, State::Session{device, false, false, Intake(value_count_max(state.parameters))});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
@@ -278,7 +279,11 @@ std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
 }
 
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
+uint64_t Coordinator::digest() const { return state_->ledger.digest(); }
+std::span<const uint8_t> Coordinator::units() const { return state_->ledger.open_stage().units; }
+TaskStage Coordinator::stage() const { return state_->ledger.stage(); }
 const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
+const QualityBook& Coordinator::quality() const { return state_->ledger.quality(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
+#include "server/coordinator/quality.h"
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
@@ -69,7 +71,7 @@ struct Action {
 // What updates said beside their values and was left out; the updates count.
 struct NoteCounters {
   uint64_t lines_not_finite = 0;        // slope or curvature is no number
-  uint64_t evaluations_not_finite = 0;  // loss or metric is no number, or they are of no sample
+  uint64_t evaluations_not_finite = 0;  // loss or metric is no number, a share beyond 1, or of no sample
 };
 
 // Counters, each of something an operator can act on. Names are stable.
@@ -101,6 +103,7 @@ struct CoordinatorCounters {
   uint64_t messages_unexpected = 0;
   uint64_t messages_over_rate = 0;                           // of devices beyond CoordinatorLimits::device_messages
   uint64_t steps_failed = 0;                                 // versions closed without a step
+  uint64_t lines_dropped = 0;                                // of updates, along no record of the last two
   uint64_t drifts = 0;                                       // times that the losses moved away after they had settled
   std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
 };
@@ -129,10 +132,15 @@ struct RoundSummary {
   double loss_after = 0;
   uint64_t upload_bytes = 0;
   uint64_t record_bytes = 0;
-  uint64_t opened_ms = 0;   // when the version before became durable, or the run was resumed
-  uint32_t asked = 0;       // devices; 0: replayed, and the journal knows neither these nor wanted and missing
-  uint32_t wanted = 0;      // as in RoundProgressView, when it closed
-  uint32_t extensions = 0;  // by report_deadline_ms
+  uint64_t opened_ms = 0;          // when the version before became durable, or the run was resumed
+  uint32_t asked = 0;              // devices; 0: replayed, and the journal knows neither these nor wanted and missing
+  uint32_t wanted = 0;             // as in RoundProgressView, when it closed
+  uint32_t extensions = 0;         // by report_deadline_ms
+  std::optional<Quality> quality;  // of the version before, as far as it was known when the round closed
+  // Of a run that chooses its step by itself: eta of the version that it made, and what decided it. 0, "": of another
+  // run, or of one whose trials are not over.
+  double step = 0;
+  std::string bound;
   friend bool operator==(const RoundSummary&, const RoundSummary&) = default;
 };
 
@@ -235,6 +243,14 @@ class Coordinator {
   // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
   const Replica& model() const;
   const ModelAverage& average() const;
+  // Of that version: model, mean and units, as devices compute it.
+  uint64_t digest() const;
+  // Its table of units (server/rules/stage_record.h); empty: it has none.
+  std::span<const uint8_t> units() const;
+  // What the version last decided asks its devices for.
+  TaskStage stage() const;
+  // Of the versions that devices have evaluated.
+  const QualityBook& quality() const;
   gs_RunState run_state() const;
   // Highest durable version.
   uint32_t durable_version() const;

@@ -39,10 +39,10 @@ void Coordinator::State::begin_time(uint64_t now_ms) {
 
 // Answers that close the open version as it stands, for those who watch: judge_round() decides.
 uint32_t Coordinator::State::wanted_answers() const {
-  const uint32_t asked = ledger.fleet().asked_count();
+  const uint32_t asked = asked_count();
   const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
-  if (ledger.is_anchor_phase()) {
-    return is_past ? update_least(parameters, asked) : asked;
+  if (ledger.asks_everybody()) {
+    return is_past ? least_of_all(parameters, asked) : asked;
   }
   if (parameters.trigger->buffer_size > 0) {
     return is_past ? 1 : parameters.trigger->buffer_size;
@@ -60,13 +60,13 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
     return;
   }
   RoundProgress progress;
-  progress.asked_count = ledger.fleet().asked_count();
+  progress.asked_count = asked_count();
   progress.on_time_count = ledger.tally().on_time_count;
   progress.late_count = ledger.tally().late_count;
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
-  progress.is_anchor = ledger.is_anchor_phase();
+  progress.is_anchor = ledger.asks_everybody();
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:
@@ -171,7 +171,55 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   return summary;
 }
 
+// The same of the step, once the ledger has followed the record.
+void add_step(const StepKeeper* steps, RoundSummary* summary) {
+  if (steps != nullptr && steps->decision().state.first > 0) {
+    summary->step = steps->decision().state.step;
+    summary->bound = step_bound_name(steps->decision().bound);
+  }
+}
+
 }  // namespace
+
+// What the last trials have come to where no step was good.
+void Coordinator::State::log_trials(uint32_t version) {
+  const StepDecision& decision = ledger.steps()->decision();
+  const bool has_good = std::any_of(decision.best.begin(), decision.best.end(), [](double best) { return best > 0; });
+  if (decision.draw_count < kStartDrawCount || has_good) {
+    return;
+  }
+  log(LogLevel::kWarn, "step_trials_bad",
+      Fields()
+          .add("version", version)
+          .add("step", number_text(decision.state.step))
+          .add("text", "no trial step made the devices' loss smaller: the run begins with the least step")
+          .add("remedy", "look at the data, their units and labels, or begin a run with step_size set to a number"));
+}
+
+// Of the version that the version `version` was made from.
+std::optional<Quality> Coordinator::State::quality_before(uint32_t version) const {
+  const Quality* const quality = version == 0 ? nullptr : ledger.quality().find(version - 1);
+  return quality == nullptr ? std::nullopt : std::optional(*quality);
+}
+
+// Before the round closes: a version that was to be evaluated, and that nobody has evaluated, is named.
+void Coordinator::State::note_evaluations(const std::optional<Quality>& quality, bool was_wanted) {
+  if (!was_wanted || quality.has_value()) {
+    return;
+  }
+  NameList unable;
+  for (const uint32_t index : ledger.fleet().active_devices()) {
+    const DeviceRow& device = ledger.fleet().at(index);
+    if (device.is_heard && !device.image.can_evaluate) {
+      unable.add(device.name);
+    }
+  }
+  log(LogLevel::kWarn, "not_evaluated",
+      Fields()
+          .add("version", ledger.version())
+          .add("unable", unable.text())
+          .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
+}
 
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
@@ -185,18 +233,28 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const bool was_switched = ledger.delay_switch().is_switched;
   const ProgressView progress = ledger.progress().view();
   const SmoothingFit fit = ledger.progress().smoothing().fit;
-  Status step_status = Status::kOk;
-  DelayNotes notes;
-  JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
+  const TaskStage stage = ledger.stage();
+  const std::optional<Quality> quality = quality_before(ledger.version() + 1);
+  note_evaluations(quality, ledger.task_terms().evaluates);
+  ClosingNotes notes;
+  JournalRecord record = ledger.close_version(trigger, &notes);
   version_sequence = record.sequence();
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
-  if (step_status != Status::kOk) {
+  if (notes.status != Status::kOk) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
-        Fields().add("version", record.version()).add("status", status_text(step_status)));
+        Fields().add("version", record.version()).add("status", status_text(notes.status)));
   }
-  count_notes(record.version(), notes);
+  count_notes(record.version(), notes.delay);
+  if (stage != TaskStage::kTrain) {
+    log_stage(record.version(), stage, notes.stage);
+    review_barred();
+  }
+  if (stage == TaskStage::kTrials) {
+    log_trials(record.version());
+  }
+  counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
@@ -207,25 +265,35 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
             .add("samples", ledger.delay_switch().sample_count));
   }
   last_round = summary_of(record, trigger, tally, extension_count);
+  add_step(ledger.steps(), &last_round);
   last_round.time_ms = now_ms;
   last_round.missing = missing;
   last_round.upload_bytes = std::exchange(upload_bytes, 0);
   last_round.opened_ms = std::exchange(opened_ms, 0);
   last_round.asked = asked;
   last_round.wanted = wanted;
-  log(LogLevel::kInfo, "round_closed",
-      Fields()
-          .add("version", record.version())
-          .add_hex("digest", record.digest())
-          .add("trigger", trigger_name(trigger))
-          .add("folded", tally.on_time_count)
-          .add("late", tally.late_count)
-          .add("partial", tally.partial_count)
-          .add("missing", missing)
-          .add("loss_before", number_text(last_round.loss_before))
-          .add("loss_after", number_text(last_round.loss_after))
-          .add("upload_bytes", last_round.upload_bytes)
-          .add("record_bytes", record.payload().size()));
+  last_round.quality = quality;
+  Fields closed;
+  closed.add("version", record.version())
+      .add_hex("digest", record.digest())
+      .add("trigger", trigger_name(trigger))
+      .add("folded", tally.on_time_count)
+      .add("late", tally.late_count)
+      .add("partial", tally.partial_count)
+      .add("missing", missing)
+      .add("loss_before", number_text(last_round.loss_before))
+      .add("loss_after", number_text(last_round.loss_after))
+      .add("upload_bytes", last_round.upload_bytes)
+      .add("record_bytes", record.payload().size());
+  if (quality) {
+    closed.add("evaluated", quality->device_count)
+        .add("metric", quality_metric_name(ledger.quality().metric()))
+        .add("quality", number_text(quality->metric));
+  }
+  if (last_round.step > 0) {
+    closed.add("step", number_text(last_round.step)).add("bound", last_round.bound);
+  }
+  log(LogLevel::kInfo, "round_closed", closed);
   log_progress(progress, fit);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
@@ -236,14 +304,18 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
   if (record.kind() == RecordKind::kUpdate) {
-    upload_bytes += encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
+    upload_bytes += has_own_answers(ledger.stage())
+                        ? record.payload().size()
+                        : encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
   } else if (record.is_event(RunEvent::kResumed)) {
     opened_ms = record.time_ms();
   } else if (record.kind() == RecordKind::kVersion) {
     RoundSummary summary = summary_of(record, record.trigger(), tally, extension_count);
+    add_step(ledger.steps(), &summary);
     summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());
+    summary.quality = quality_before(record.version());
     if (record.version() > 0) {
       replayed_rounds.push_back(std::move(summary));
     }
@@ -267,7 +339,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
-        .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
+        .add("wanted", update_least(parameters, asked_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
   }
   if (event == RunEvent::kStalled && !is_mended) {

@@ -86,6 +86,9 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   if (has_complaint && complaint.sample > 0) {
     fields.add("sample", uint64_t{complaint.sample});
   }
+  if (has_complaint && complaint.column > 0) {
+    fields.add("column", uint64_t{complaint.column});
+  }
   if (has_complaint && complaint.has_value()) {
     fields.add("value", number_text(static_cast<double>(complaint.value)))
         .add("least", number_text(static_cast<double>(complaint.least)))
@@ -113,6 +116,21 @@ void Coordinator::State::log_of(DeviceRow& device, LogLevel level, const char* e
     fields.add("more_since_the_last", std::exchange(device.meters.notices_dropped, 0));
   }
   log(level, event, fields);
+}
+
+// What the device's image, network or samples lack for the run's tasks.
+void Coordinator::State::log_lacks(const DeviceRow& device, const gs_Hello& hello) {
+  const std::string& lacks = device.image.lacks;
+  Fields fields;
+  fields.add("device", device.name).add("lacks", lacks);
+  if (lacks_network_alone(lacks)) {
+    fields.add("has", "network:" + hex(hello.network_digest));
+  }
+  if (lacks_samples_alone(lacks)) {
+    fields.add("has", "samples:" + std::to_string(hello.sample_count));
+  }
+  fields.add("remedy", capability_remedy(lacks));
+  log(LogLevel::kWarn, "device_not_capable", fields);
 }
 
 void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
@@ -145,7 +163,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   session.has_hello = true;
   device.session = id;
-  const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest);
+  const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest, hello.sample_count);
   const uint32_t image = image_crc32c(hello);
   const bool is_new_image = device.is_heard && image != device.image.crc32c;
   const bool was_capable = device.is_capable;
@@ -159,20 +177,18 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.image.firmware_version = hello.firmware_version;
   device.image.board = hello.board;
   device.image.arena_size = hello.capabilities.arena_size;
+  device.image.features = hello.capabilities.features;
   device.image.reset_cause = hello.reset_cause;
+  device.image.can_evaluate =
+      (hello.capabilities.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
   if (!lacks.empty() && !is_told) {
-    Fields fields;
-    fields.add("device", device.name).add("lacks", lacks);
-    if (lacks_network_alone(lacks)) {
-      fields.add("has", "network:" + hex(hello.network_digest));
-    }
-    fields.add("remedy", capability_remedy(lacks));
-    log(LogLevel::kWarn, "device_not_capable", fields);
+    log_lacks(device, hello);
   }
   if (is_lost) {
     abandon(index, now_ms);
   }
   send_welcome(id, index, is_lost, now_ms);
+  note_barred(index, now_ms);
   if (is_new_image) {
     forgive(index, now_ms);
   }
@@ -270,12 +286,14 @@ std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const 
   if ((plan.snapshot_parts & part_bit(ModelPart::kModel)) != 0) {
     parts.push_back({ModelPart::kModel, model_bytes(shape, plan.snapshot)});
   }
-  if (parameters.has_mean()) {
+  if (parameters.has_mean() && (plan.snapshot_parts & part_bit(ModelPart::kModel)) != 0) {
     parts.push_back({ModelPart::kMean, mean_bytes(shape, plan.snapshot_mean)});
   }
-  for (const ModelPart part : {ModelPart::kMeanGradient, ModelPart::kPreviousModel}) {
+  for (const ModelPart part :
+       {ModelPart::kMeanGradient, ModelPart::kPreviousModel, ModelPart::kUnits, ModelPart::kDirection}) {
     if ((plan.snapshot_parts & part_bit(part)) != 0) {
-      parts.push_back({part, model_bytes(shape, ledger.replica().part(part))});
+      parts.push_back({part, part == ModelPart::kUnits ? ledger.open_stage().units
+                                                       : model_bytes(shape, ledger.replica().part(part))});
     }
   }
   return parts;
@@ -366,8 +384,9 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   } else if (device.answered_version == version) {
     wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
          window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
-  } else if (!ledger.fleet().is_asked(index)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
+  } else if (!ledger.fleet().is_asked(index) || device.stages.is_barred) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1),
+         std::max(version_sequence, device.stages.is_barred ? device.judged.record_sequence : 0));
   } else if (is_task_barred(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.task.is_open && device.task.version == version && pull.has_model &&
@@ -405,7 +424,7 @@ void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
 
 // K_i where the run's work is timed and the phase has local steps; else 0, which is all of them.
 uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
-  if (parameters.trigger->work != Work::kTimed || ledger.is_anchor_phase()) {
+  if (parameters.trigger->work != Work::kTimed || ledger.asks_everybody()) {
     return 0;
   }
   DeviceRow& device = ledger.fleet().at(index);
@@ -438,6 +457,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.local_step_count = device.task.steps;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
+  task.evaluates = task.evaluates && device.image.can_evaluate;
   write_task(task, &message.body.task);
   message.body.task.digest = ledger.digest();
   respond(id, message, device.task.record_sequence);
@@ -453,6 +473,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
                                static_cast<float>(refused.value),
                                static_cast<float>(refused.least),
                                static_cast<float>(refused.most),
+                               0,
                                0,
                                0};
   log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
@@ -471,6 +492,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
     device.refusals.last_ms = now_ms;
     device.is_capable = false;
   }
+  note_barred(index, now_ms);
   wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
        device.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.judged.record_sequence);
   note_blocked(now_ms);

@@ -42,6 +42,12 @@ uint64_t hash_of(std::span<const BlockedGroup> groups) {
   return sum;
 }
 
+// What the device lacks for the open version: for the run, or for a stage that it is out of.
+std::string lacks_of(const DeviceRow& device, TaskStage stage) {
+  const bool lacks_lines = device.stages.is_barred && !is_units_stage(stage);
+  return device.image.lacks.empty() && lacks_lines ? "feature:lines" : device.image.lacks;
+}
+
 // How far beyond its range a value is, to compare complaints.
 double excess_of(const Complaint& complaint) {
   return complaint.has_value() ? std::fabs(static_cast<double>(complaint.value)) : -1;
@@ -53,7 +59,7 @@ double excess_of(const Complaint& complaint) {
 // the journal; the rest from what it has said since the server started.
 bool Coordinator::State::is_blocked(uint32_t index) const {
   const DeviceRow& device = ledger.fleet().at(index);
-  if (!device.is_capable) {
+  if (!device.is_capable || device.stages.is_barred) {
     return true;
   }
   const bool is_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
@@ -92,6 +98,7 @@ void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
   device.refusals.for_good = gs_Reason_REASON_NONE;
   device.refusals.is_forgiven = true;
   device.is_capable = device.image.lacks.empty();
+  note_barred(index, now_ms);
   review_blocked(now_ms);
 }
 
@@ -105,16 +112,21 @@ std::vector<BlockedGroup> Coordinator::State::blocked_groups() const {
     if (!fleet.is_asked(index) || device.answered_version == ledger.version() || !is_blocked(index)) {
       continue;
     }
-    const bool lacks_something = !device.image.lacks.empty();
+    const std::string lacks = lacks_of(device, ledger.stage());
+    const bool lacks_something = !lacks.empty();
+    const bool is_unasked = device.stages.is_barred && device.stages.refuses_units;  // by its owner, perhaps long ago
+    const bool is_left_out = device.stages.is_barred && device.stages.is_left_out;
     const gs_Reason reason = lacks_something               ? gs_Reason_REASON_NONE
+                             : is_left_out                 ? gs_Reason_REASON_NONE
+                             : is_unasked                  ? gs_Reason_REASON_UNITS_REFUSED
                              : device.refusals.is_for_good ? device.refusals.for_good
                                                            : device.judged.reason;
-    auto& [group, names] = groups[{!lacks_something, reason, device.image.lacks}];
+    auto& [group, names] = groups[{!lacks_something, reason, lacks}];
     if (group.device_count == 0 || excess_of(device.refusals.complaint) > excess_of(group.complaint)) {
       group.complaint = device.refusals.complaint;
       group.first_name = device.name;
     }
-    group.lacks = device.image.lacks;
+    group.lacks = lacks;
     group.lacks_something = lacks_something;
     group.reason = reason;
     ++group.device_count;
@@ -159,7 +171,10 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   noted_since_look = 0;
   const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = ledger.tally().on_time_count + (has_buffer ? ledger.tally().late_count : 0);
-  const uint32_t least = has_buffer ? 1 : std::max(1U, update_least(parameters, fleet.asked_count()));
+  const uint32_t wanted = ledger.asks_everybody() ? least_of_all(parameters, asked_count())
+                          : has_buffer            ? 1
+                                                  : update_least(parameters, asked_count());
+  const uint32_t least = std::max(1U, wanted);
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   // A device that nobody has heard of yet may be what the run needs, until it has had the time of a round.
   const uint32_t hoped_for = counted + ready_count + (is_stalled ? 0 : silent_count);

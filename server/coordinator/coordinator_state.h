@@ -4,6 +4,7 @@
 //   coordinator_sessions.cc  Hello, Pull, tasks and their refusals, reports
 //   coordinator_uploads.cc   what an upload is worth, and its Ack
 //   coordinator_rounds.cc    when a version opens, closes, is extended or stalls
+//   coordinator_stages.cc    the stages before training: their answers, and who is out of them
 //   coordinator_stall.cc     which devices can give nothing as they are, and what that means for the open version
 //   coordinator_output.cc    actions, and what is held back until its record is durable
 #ifndef GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
@@ -112,10 +113,20 @@ struct Coordinator::State {
   void close_round(Trigger trigger, uint64_t now_ms);
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   bool is_version_full() const;
+  std::optional<Quality> quality_before(uint32_t version) const;
+  void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
   void count_notes(uint32_t version, const DelayNotes& notes);
   void log_progress(const ProgressView& before, SmoothingFit fit_before);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
+  void log_trials(uint32_t version);
+  void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
+
+  // ---- Who is out of the open stage ----
+  bool is_out_of_stage(uint32_t device) const;
+  void note_barred(uint32_t device, uint64_t now_ms);
+  void review_barred();
+  uint32_t asked_count() const { return ledger.fleet().asked_count() - ledger.fleet().barred_count(); }
 
   // ---- What can never work ----
   bool is_blocked(uint32_t device) const;
@@ -132,6 +143,7 @@ struct Coordinator::State {
 
   // ---- In ----
   void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
+  void log_lacks(const DeviceRow& device, const gs_Hello& hello);
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
@@ -151,6 +163,10 @@ struct Coordinator::State {
                        FoldInput* input);
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
   UpdateNotes take_notes(const UpdateNotes& said);
+  bool is_too_stale(const Upload& upload) const;
+  gs_Reason find_answer_fault(uint32_t index, const Upload& upload) const;
+  gs_Reason judge_update(uint32_t index, const Upload& upload, uint64_t now_ms);
+  gs_Reason judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms);
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);
   void count_refusal(gs_Reason reason);

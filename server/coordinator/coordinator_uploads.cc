@@ -92,6 +92,20 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
     send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_NONE, 0);
     return;
   }
+  const gs_Reason fault =
+      has_own_answers(ledger.stage()) ? judge_answer(index, upload, now_ms) : judge_update(index, upload, now_ms);
+  send_judged_ack(id, index, upload.task_sequence, false);
+  note_barred(index, now_ms);
+  judge_open_round(now_ms);
+  if (fault != gs_Reason_REASON_NONE) {
+    note_blocked(now_ms);
+  } else if (!ledger.stall().empty()) {
+    review_blocked(now_ms);
+  }
+}
+
+// Accepts or refuses an upload that the run's rule folds, and says why it was refused.
+gs_Reason Coordinator::State::judge_update(uint32_t index, const Upload& upload, uint64_t now_ms) {
   std::vector<Real> values;
   FoldInput input;
   input.device = index;
@@ -99,19 +113,12 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   const gs_Reason fault = find_fault(index, upload, now_ms, &values, &input);
   if (fault == gs_Reason_REASON_NONE) {
     accept_upload(index, upload, input, now_ms);
-  } else {
-    DeviceRow& device = ledger.fleet().at(index);
-    device.refusals.complaint =
-        fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
-    refuse_upload(index, upload, fault, now_ms);
+    return fault;
   }
-  send_judged_ack(id, index, upload.task_sequence, false);
-  judge_open_round(now_ms);
-  if (fault != gs_Reason_REASON_NONE) {
-    note_blocked(now_ms);
-  } else if (!ledger.stall().empty()) {
-    review_blocked(now_ms);
-  }
+  ledger.fleet().at(index).refusals.complaint =
+      fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
+  refuse_upload(index, upload, fault, now_ms);
+  return fault;
 }
 
 // Rules that step by one update take one into a version. While the run is paused no version closes, and what comes then
@@ -131,6 +138,14 @@ uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& uplo
   return static_cast<uint32_t>(std::min<uint64_t>((now_ms - issued_ms) * 1000 / upload.steps_done, UINT32_MAX));
 }
 
+// Of an upload that is not of the open version. What a stage before training asked for is of no use once it is closed.
+bool Coordinator::State::is_too_stale(const Upload& upload) const {
+  const uint32_t staleness = ledger.version() - upload.base_version;
+  return staleness > 0 &&
+         (parameters.trigger->late == LatePolicy::kDrop || staleness > parameters.trigger->staleness_max ||
+          upload.base_version < ledger.open_stage().train_version);
+}
+
 // The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
 gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
   const DeviceRow& device = ledger.fleet().at(index);
@@ -139,9 +154,7 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
     return gs_Reason_REASON_WRONG_VERSION;
   }
   // Before its numbers: what an older version asked for may have been another phase's.
-  const uint32_t staleness = ledger.version() - upload.base_version;
-  if (ledger.is_over() || (staleness > 0 && (parameters.trigger->late == LatePolicy::kDrop ||
-                                             staleness > parameters.trigger->staleness_max))) {
+  if (ledger.is_over() || is_too_stale(upload)) {
     return gs_Reason_REASON_TOO_STALE;
   }
   const TaskTerms terms = ledger.task_terms();
@@ -204,7 +217,8 @@ UpdateNotes Coordinator::State::take_notes(const UpdateNotes& said) {
     notes.line.reset();
     ++counters.notes.lines_not_finite;
   }
-  if (notes.evaluation && !is_sound(*notes.evaluation)) {
+  if (notes.evaluation &&
+      (!is_sound(*notes.evaluation) || !is_possible(ledger.quality().metric(), *notes.evaluation))) {
     notes.evaluation.reset();
     ++counters.notes.evaluations_not_finite;
   }
@@ -320,7 +334,7 @@ void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload, ui
   std::vector<Real> values;
   FoldInput input;
   input.device = index;
-  if (ledger.fleet().at(index).answered_version == ledger.version() &&
+  if (!has_own_answers(ledger.stage()) && ledger.fleet().at(index).answered_version == ledger.version() &&
       find_fault(index, upload, now_ms, &values, &input) == gs_Reason_REASON_NONE) {
     input.owner = parameters.owner_of(index);
     ledger.fold_again_for_test(input);

@@ -5,6 +5,7 @@
 #include "runtime/base/crc32c.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -15,6 +16,11 @@ bool has_bit(uint32_t bitmap, Enum value) {
 }
 
 constexpr const char* kLackedNetwork = "network";
+constexpr const char* kLackedSamples = "samples";
+
+bool lacks_alone(const std::string& lacks, const char* kind) {
+  return lacks.starts_with(std::string(kind) + ":") && lacks.find(',') == std::string::npos;
+}
 
 }  // namespace
 
@@ -51,6 +57,7 @@ void Fleet::revoke(uint32_t index) {
   at(index).is_revoked = true;
   --active_count_;
   member_count_ -= at(index).is_member ? 1 : 0;
+  barred_count_ -= at(index).stages.is_barred ? 1 : 0;
 }
 
 void Fleet::restore(uint32_t index) {
@@ -58,6 +65,7 @@ void Fleet::restore(uint32_t index) {
   at(index).is_revoked = false;
   ++active_count_;
   member_count_ += at(index).is_member ? 1 : 0;
+  barred_count_ += at(index).stages.is_barred ? 1 : 0;
 }
 
 DeviceRow& Fleet::at(uint32_t index) {
@@ -84,6 +92,14 @@ void Fleet::set_cohort(const Cohort& cohort) {
   member_count_ = static_cast<uint32_t>(std::count_if(devices_.begin(), devices_.end(), [](const DeviceRow& device) {
     return device.is_member && !device.is_revoked;
   }));
+}
+
+void Fleet::set_barred(uint32_t index, bool is_barred) {
+  DeviceRow& device = at(index);
+  if (device.stages.is_barred != is_barred && !device.is_revoked) {
+    barred_count_ = is_barred ? barred_count_ + 1 : barred_count_ - 1;
+  }
+  device.stages.is_barred = is_barred;
 }
 
 std::vector<uint32_t> Fleet::active_devices() const {
@@ -142,7 +158,8 @@ const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) con
   return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
-std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest) {
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest,
+                    uint32_t sample_count) {
   std::string list;
   const auto check = [&list](bool has, const char* kind, const std::string& name) {
     list += has ? "" : std::string(list.empty() ? "" : ",") + kind + ":" + name;
@@ -190,17 +207,20 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(has_rank, gs_Feature_FEATURE_PART_RANK, "part_rank");
   check_feature(is_product && parameters.model->shape.rows > kDimensionMax, gs_Feature_FEATURE_LARGE_PRODUCT,
                 "large_product");
+  check_feature(units_bits(parameters) != 0, gs_Feature_FEATURE_UNITS, "units");
   // A device without the problem has no network of the problem's either.
   const uint64_t wanted = has_problem ? parameters.network_digest() : 0;
   check_feature(wanted != 0, gs_Feature_FEATURE_NETWORK, "network");
   const bool is_known = has_bit(capabilities.features, gs_Feature_FEATURE_NETWORK);
   check(wanted == 0 || !is_known || network_digest == wanted, kLackedNetwork, parameters.model->network);
+  const uint32_t samples_min = parameters.units.keys().samples_min;
+  check(sample_count >= samples_min, kLackedSamples, std::to_string(samples_min));
   return list;
 }
 
-bool lacks_network_alone(const std::string& lacks) {
-  return lacks.starts_with(std::string(kLackedNetwork) + ":") && lacks.find(',') == std::string::npos;
-}
+bool lacks_network_alone(const std::string& lacks) { return lacks_alone(lacks, kLackedNetwork); }
+
+bool lacks_samples_alone(const std::string& lacks) { return lacks_alone(lacks, kLackedSamples); }
 
 uint32_t image_crc32c(const gs_Hello& hello) {
   const gs_Capabilities& has = hello.capabilities;

@@ -42,6 +42,7 @@ struct Complaint {
   float most = 0;
   uint32_t fold_scale_log2 = 0;  // 1 + a value of the key that would do; 0: none
   float step_size = 0;           // as well
+  uint32_t column = 0;           // 1 + number of the column of the samples that it is about; 0: about none
   bool has_value() const { return least < most; }
 };
 
@@ -78,6 +79,13 @@ struct DeviceRefusals {
   Complaint complaint;       // of its last refusal
 };
 
+// What keeps a device out of stages before training.
+struct DeviceStages {
+  bool refuses_units = false;  // the journal: its owner does not let sums out
+  bool is_left_out = false;    // the journal: its numbers were beyond belief
+  bool is_barred = false;      // it gives nothing to the open stage: nobody waits for it
+};
+
 // What a device's last Hello says of its image.
 struct DeviceImage {
   uint32_t crc32c = 0;  // over all of it
@@ -85,7 +93,9 @@ struct DeviceImage {
   std::string firmware_version;
   std::string board;
   uint32_t arena_size = 0;  // bytes
+  uint32_t features = 0;    // bit n: gs_Feature n
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+  bool can_evaluate = false;  // on samples held out; else it trains on all
 };
 
 // How often a device does what costs the server something, and what the log has of it.
@@ -113,6 +123,7 @@ struct DeviceRow {
   uint32_t answered_version = kNoVersion;  // last version that it answered in time
   DeviceRefusals refusals;
   DeviceWork tally;
+  DeviceStages stages;
   bool is_member = true;  // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
@@ -176,6 +187,9 @@ class Fleet : public Enrolment {
   // An active member of the cohort; any active device when all its members have been revoked.
   bool is_asked(uint32_t index) const;
   uint32_t asked_count() const { return member_count_ > 0 ? member_count_ : active_count_; }
+  // Whether the open stage waits for an active device, and for how many it does not.
+  void set_barred(uint32_t index, bool is_barred);
+  uint32_t barred_count() const { return barred_count_; }
   // Names of the asked devices that have not answered the version in time, as a NameList.
   std::string missing(uint32_t version) const;
   std::vector<std::string> missing_names(uint32_t version) const;  // all of them
@@ -190,15 +204,20 @@ class Fleet : public Enrolment {
   std::vector<DeviceRow> devices_;
   uint32_t active_count_ = 0;
   uint32_t member_count_ = 0;  // active members
+  uint32_t barred_count_ = 0;  // active ones
   bool has_cohort_ = false;
 };
 
 // What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as
 // "manifold:sphere,problem:kpca"; empty: nothing. network_digest: of the device's own (Hello). A device with another
-// network than the run's lacks `network:` and the run's digest.
-std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest = 0);
+// network than the run's lacks `network:` and the run's digest. sample_count: of its Hello; a device with fewer than
+// samples_min lacks `samples:` and samples_min.
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest = 0,
+                    uint32_t sample_count = kSampleCountMax);
 // Whether a network is all that it lacks.
 bool lacks_network_alone(const std::string& lacks);
+// Whether samples are all that it lacks.
+bool lacks_samples_alone(const std::string& lacks);
 
 // A checksum over all that a Hello says of the device's image; another one: the device has another image.
 uint32_t image_crc32c(const gs_Hello& hello);

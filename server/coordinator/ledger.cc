@@ -6,7 +6,9 @@
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/stages.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
 
@@ -16,12 +18,15 @@ namespace {
 // Models kept to repair a device's own: the current one, and the one before, from which a device whose answer has just
 // been folded goes on.
 constexpr uint32_t kRepairModelCount = 2;
+// In a run with step_size "auto" the last record is sent even where it is so many times as long as the model. Reason: a
+// device has the line of a record only if it applies it. Beyond that the traffic costs more than the step is worth.
+constexpr size_t kLineRecordFactor = 16;
 
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
   const size_t bytes =
-      Replica::persistent_size(parameters.model->shape, parameters.has_mean(), parameters.model_parts()) +
+      Replica::persistent_size(parameters.model->shape, parameters.has_mean(), version_parts(parameters)) +
       std::max(Replica::scratch_size(manifold, parameters.model->shape),
                DelayCorrection::scratch_size(manifold, parameters.model->shape)) +
       2 * Arena::taken_size<Real>(parameters.model->shape.size()) + kArenaAlignment;
@@ -69,14 +74,19 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
+      quality_(quality_metric(parameters.model->problem)),
       probabilities_(participation_probabilities(*parameters.cohort)),
       progress_(parameters),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
                                                        : parameters.wire->log_size_max) {
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
-                                         parameters_.has_mean(), parameters_.model_parts());
+                                         parameters_.has_mean(), version_parts(parameters_));
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
-  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
+  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_, &open_});
+  stage_.train_version = has_stages(parameters_) ? kNoVersion : 0;
+  if (chooses_step(parameters_)) {
+    steps_.emplace(parameters_);
+  }
 }
 
 bool Ledger::is_over() const {
@@ -114,6 +124,7 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   }
   progress_.follow(record);
   last_sequence_ = record.sequence();
+  quality_.take(record);
   return Status::kOk;
 }
 
@@ -182,7 +193,9 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   UpdateNotes notes;
   GS_TRY(record.read_notes(&notes));
   FoldInput input = input_of(record);
-  if (source == FoldSource::kLive) {
+  if (has_own_answers(stage())) {
+    GS_TRY(apply_answer(record));
+  } else if (source == FoldSource::kLive) {
     GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
     aggregator_->commit();
     prepared_.reset();
@@ -194,8 +207,9 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
     prepared_.reset();
     GS_TRY(aggregator_->add(input));
   }
+  count_line(record, notes);
   judge(device, record);
-  device.tally.rounds_joined += is_anchor_phase() ? 0 : 1;
+  device.tally.rounds_joined += asks_everybody() ? 0 : 1;
   device.judged.version = record.version();
   device.judged.staleness_weight = staleness_of(parameters_, record);
   device.accepted = device.judged;
@@ -231,6 +245,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
     device.refusals.count = device.refusals.version == device.task.version ? device.refusals.count + 1 : 1;
     device.refusals.version = device.task.version;
   }
+  device.stages.refuses_units = device.stages.refuses_units || record.reason() == gs_Reason_REASON_UNITS_REFUSED;
   return Status::kOk;
 }
 
@@ -243,11 +258,12 @@ Status Ledger::apply_version(const JournalRecord& record) {
   next.step_scale = record.step_scale();
   next.digest = record.digest();
   GS_TRY(decode_payload(parameters_, record.payload(), &next));
-  if (!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) {
+  if ((!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) ||
+      (!next.stage.left_out.empty() && !fleet_.contains(next.stage.left_out.back()))) {
     return Status::kDataCorrupt;
   }
   GS_TRY(apply_record(parameters_, next, replica_, arena_));
-  if (replica_.digest() != record.digest()) {
+  if (digest_with_units(replica_.digest(), units_after(next)) != record.digest()) {
     return Status::kDataCorrupt;
   }
   return begin_version(next);
@@ -288,18 +304,25 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
 }
 
 Status Ledger::begin_version(const VersionRecord& record) {
+  GS_TRY(follow_step(record));
+  begin_stage(record);
   remember(record);
-  round_ = round_after(record);
+  open_.round = round_after(record);
   digest_ = record.digest;
   model_digest_ = digest_values(kDigestStart, parameters_.model->shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
+  open_.step_size = open_step();
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
   fleet_.set_cohort(record.cohort);
   models_.push(version(), {replica_.model(), parameters_.model->shape.size()},
                {replica_.mean(), replica_.has_mean() ? parameters_.model->shape.size() : 0});
-  average_.follow(version(), replica_.model());
+  if (record.stage.keeps_model) {
+    aggregator_->begin();  // what START has brought is in no step
+  } else {
+    average_.follow(version(), replica_.model());
+  }
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;
@@ -317,7 +340,9 @@ void Ledger::remember(VersionRecord record) {
   const size_t size = log_size(record);
   log_.push_back({std::move(record), digest_, size});
   log_size_ += size;
-  while (log_size_ > log_size_max_) {
+  const size_t whole = snapshot_size(parameters_.model->shape, parameters_.has_mean());
+  const size_t kept = steps_.has_value() && size <= kLineRecordFactor * whole ? 1 : 0;
+  while (log_size_ > log_size_max_ && log_.size() > kept) {
     log_size_ -= log_.front().size;
     log_.pop_front();
   }
@@ -351,19 +376,37 @@ JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigge
 }
 
 uint32_t Ledger::round_after(const VersionRecord& next) const {
-  return next.version == 0 || next.has_anchor() ? round_ : round_ + 1;
+  return next.version == 0 || next.has_anchor() || next.stage.keeps_model ? open_.round : open_.round + 1;
 }
 
 // A round's cohort is asked in its last phase; the phases before it ask everybody.
 Cohort Ledger::next_cohort(const VersionRecord& next) const {
   if (parameters_.cohort->participation == Participation::kAll ||
-      (parameters_.phase_count() > 1 && !next.has_anchor())) {
+      (parameters_.phase_count() > 1 && !next.has_anchor()) || next.stage.opens.stage != TaskStage::kTrain) {
     return {};
   }
   return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
 }
 
 TaskTerms Ledger::task_terms() const {
+  if (has_own_answers(stage())) {
+    return {.solver = parameters_.local->solver,
+            .batch_mode = BatchMode::kAll,
+            .local_step_count = 1,
+            .steps_min = 1,
+            .step_size = stage_.fold->step_size(),
+            .stage = stage(),
+            .encoding = answer_encoding(stage())};
+  }
+  if (stage() == TaskStage::kStart && parameters_.local->solver != SolverId::kProjection) {
+    return {.solver = SolverId::kGradientStream,  // one gradient at the model: nobody moves
+            .batch_mode = parameters_.local->batch_mode,
+            .local_step_count = 1,
+            .steps_min = 1,
+            .step_size = stage_.fold->step_size(),
+            .proximal = parameters_.local->proximal,
+            .stage = stage()};
+  }
   if (is_anchor_phase()) {  // an anchor: -grad f_i(X)
     return {.solver = SolverId::kGradientStream,
             .batch_mode = BatchMode::kAll,
@@ -371,23 +414,28 @@ TaskTerms Ledger::task_terms() const {
             .steps_min = 1,
             .step_size = 1};
   }
+  const uint32_t period = parameters_.quality->evaluation_period;
   return {
       .solver = parameters_.local->solver,
       .batch_mode = parameters_.local->batch_mode,
       .local_step_count = parameters_.local->local_step_count,
       .steps_min = parameters_.least_steps(),
-      .step_size = has_anchor_ ? local_step_ : parameters_.step_size_at(round_),
+      .step_size = stage_.fold != nullptr ? stage_.fold->step_size()
+                   : has_anchor_          ? local_step_
+                                          : open_.step_size,
       .proximal = parameters_.local->proximal,
       .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
-      .draws_iterate = parameters_.local->iterate == Iterate::kUniform};
+      .draws_iterate = parameters_.local->iterate == Iterate::kUniform,
+      .stage = stage(),
+      .evaluates = stage() == TaskStage::kTrain && period > 0 && open_.round % period == 0};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
-  if (is_anchor_phase()) {
+  if (asks_everybody()) {
     return 1;
   }
   return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device,
-                                           fleet_.at(device).tally.rounds_joined, round_);
+                                           fleet_.at(device).tally.rounds_joined, open_.round);
 }
 
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {
@@ -404,6 +452,8 @@ JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   }
   VersionRecord record = first_record(parameters_, fleet_.active_count(), point.data());
   record.has_parts = parameters_.model_parts() != 0;
+  record.stage.is_known = has_stages(parameters_);
+  record.stage.opens = first_stage(parameters_);
   record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, Trigger::kNone);
   GS_ASSERT(apply(out) == Status::kOk);
@@ -418,34 +468,47 @@ Status Ledger::put_average(VersionRecord* record) const {
   GS_TRY(read_model(parameters_.model->shape, record->model, theta.data()));
   if (average_.replace(record->version, theta.data())) {
     record->model = model_bytes(parameters_.model->shape, theta.data());
+    record->mean_direction.clear();  // the model goes elsewhere
   }
   return Status::kOk;
 }
 
-JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayNotes* notes) {
+JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
+  const bool is_trained = stage() == TaskStage::kTrain;
   VersionRecord record;
-  Status status = aggregator_->finish(&record);
-  *notes = record.notes;
-  if (status == Status::kOk) {
-    status = put_average(&record);
+  if (!is_trained) {
+    record = close_stage(&notes->stage);
+    notes->status = notes->stage.status;
+    GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // the model stays
+  } else {
+    const double scale =
+        steps_.has_value() ? model_scale_of(parameters_, {replica_.model(), parameters_.model->shape.size()}) : 0;
+    notes->status = finish_training(&record);
+    notes->delay = record.notes;
+    if (notes->status != Status::kOk) {
+      record = aggregator_->stand_still();
+      GS_ASSERT(put_average(&record) == Status::kOk);
+      GS_ASSERT(apply_record(parameters_, record, replica_, arena_) ==
+                Status::kOk);  // a point of the manifold stays one
+    }
+    record.stage.is_known = has_stages(parameters_);
+    decide_step(scale, &record);
   }
-  if (status == Status::kOk) {
-    status = apply_record(parameters_, record, replica_, arena_);
-  }
-  *step_status = status;
-  if (status != Status::kOk) {
-    record = aggregator_->stand_still();
-    GS_ASSERT(put_average(&record) == Status::kOk);
-    GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // a point of the manifold stays one
-  }
-  record.digest = replica_.digest();
+  record.digest = digest_with_units(replica_.digest(), units_after(record));
   record.has_parts = parameters_.model_parts() != 0;
   record.cohort = next_cohort(record);
-  JournalRecord out = journal_record(record, trigger, promise_of(record, status));
+  JournalRecord out = journal_record(record, trigger, is_trained ? promise_of(record, notes->status) : std::nullopt);
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
   progress_.follow(out);
   last_sequence_ = out.sequence();
   return out;
+}
+
+// The step of what was folded, taken.
+Status Ledger::finish_training(VersionRecord* record) {
+  GS_TRY(aggregator_->finish(record));
+  GS_TRY(put_average(record));
+  return apply_record(parameters_, *record, replica_, arena_);
 }
 
 std::vector<const VersionRecord*> Ledger::records_after(uint32_t held, uint64_t* digest_before) const {
@@ -472,13 +535,15 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.cause = plan.records.empty() ? SyncCause::kCurrent : SyncCause::kBehind;
     return plan;
   }
-  if (has_model && has_anchor_ && held_version + 1 == version() && held_digest == model_digest_) {
-    // The phase made no step: the device has the model.
+  const bool has_phase = has_anchor_ && held_digest == model_digest_;
+  const bool has_stage = stage_.keeps_model && held_digest == stage_.digest_before && parts() != 0;
+  if (has_model && held_version + 1 == version() && (has_phase || has_stage)) {
+    // The phase or stage made no step: the device has the model.
     plan.cause = SyncCause::kPhase;
     plan.snapshot = replica_.model();
     plan.snapshot_version = version();
     plan.snapshot_digest = digest_;
-    plan.snapshot_parts = replica_.parts();
+    plan.snapshot_parts = parts();
     return plan;
   }
   plan.cause = !has_model                 ? SyncCause::kJoined
@@ -499,6 +564,7 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
   if (plan.snapshot_version == version()) {
     plan.snapshot_parts |= replica_.parts();
   }
+  plan.snapshot_parts |= stage_.units.empty() ? 0 : part_bit(ModelPart::kUnits);
   return plan;
 }
 
@@ -506,7 +572,7 @@ std::string Ledger::state_text() const {
   std::string text = "sequence=" + std::to_string(last_sequence_) + " state=" + std::to_string(run_state_) +
                      " extensions=" + std::to_string(extension_count_);
   if (has_version()) {
-    text += " version=" + std::to_string(version()) + " digest=" + hex(replica_.digest());
+    text += " version=" + std::to_string(version()) + " digest=" + hex(digest_);
   }
   text += " on_time=" + std::to_string(tally_.on_time_count) + " late=" + std::to_string(tally_.late_count) +
           " partial=" + std::to_string(tally_.partial_count) + "\n";
@@ -518,6 +584,8 @@ std::string Ledger::state_text() const {
           " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
           " unfit=" + std::to_string(progress_.unfit_count()) +
           " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
+  text += stage_text();
+  text += steps_.has_value() ? steps_->text() : "";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
   }
@@ -531,7 +599,12 @@ std::string Ledger::state_text() const {
             " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
             "\n";
   }
-  if (tally_.on_time_count + tally_.late_count > 0) {
+  for (const Quality& quality : quality_.versions()) {
+    text += "quality=" + std::to_string(quality.version) + " devices=" + std::to_string(quality.device_count) +
+            " samples=" + std::to_string(quality.sample_count) + " loss=" + std::to_string(quality.loss) +
+            " metric=" + std::to_string(quality.metric) + "\n";
+  }
+  if (tally_.on_time_count + tally_.late_count > 0 && !has_own_answers(stage())) {
     VersionRecord record;
     const Status status = aggregator_->finish(&record);
     uint64_t payload_digest = kDigestStart;
@@ -554,6 +627,7 @@ std::string Ledger::state_text() const {
             " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
             std::to_string(device.accepted.version) + " joined=" + std::to_string(device.tally.rounds_joined) +
             " refused=" + std::to_string(device.refusals.count) + (device.is_member ? " member" : "") +
+            (device.stages.refuses_units ? " refuses_units" : "") + (device.stages.is_left_out ? " left_out" : "") +
             " folded=" + std::to_string(device.tally.updates_folded) +
             " late=" + std::to_string(device.tally.updates_late) + "\n";
   }

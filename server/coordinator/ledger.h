@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/quality.h"
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/model_average.h"
 #include "server/rules/record.h"
+#include "server/rules/stage_fold.h"
+#include "server/rules/step_keeper.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
 
@@ -33,7 +36,7 @@ enum class SyncCause : uint8_t {
   kShorter,   // the records would be longer than a snapshot, are forgotten, or do not exist: a snapshot
   kMismatch,  // its digest is not that of the version it claims: a snapshot
   kAhead,     // it holds a version that is not there yet, since the database is an older copy: a snapshot
-  kPhase,     // it holds the model, and a phase has brought tensors beside it: these
+  kPhase,     // it holds the model, and a phase or stage has brought tensors beside it: these
 };
 const char* sync_cause_name(SyncCause cause);
 
@@ -60,6 +63,9 @@ struct TaskTerms {
   Real proximal = 0;
   Real curvature = 0;
   bool draws_iterate = false;
+  TaskStage stage = TaskStage::kTrain;
+  Encoding encoding = Encoding::kNone;  // of the upload; kNone: the run's
+  bool evaluates = false;               // the samples held out at the open version, where the device can
 };
 
 // What has come in for the open version, for the operator's log.
@@ -69,6 +75,25 @@ struct RoundTally {
   uint32_t partial_count = 0;
   double loss_before_sum = 0;
   double loss_after_sum = 0;
+  uint32_t lines_dropped = 0;  // of updates, that no record of the last two made
+};
+
+// Where a run stands before it trains, as its records say. Of a run without stages the first version trains.
+struct OpenStage {
+  StageStep step;
+  std::vector<uint8_t> units;           // the table; empty: there is none yet
+  std::vector<uint8_t> decision;        // of the last version in which a rule decided something
+  uint32_t train_version = kNoVersion;  // the first version that trains; kNoVersion: it is not there yet
+  bool keeps_model = false;             // a stage made the open version ...
+  uint64_t digest_before = 0;           // ... from one of this digest
+  std::unique_ptr<StageFold> fold;      // null: the version trains
+};
+
+// What the close of a version has to tell, beyond its record.
+struct ClosingNotes {
+  Status status = Status::kOk;  // or why the answers made nothing: the model stands still, the stage is asked anew
+  DelayNotes delay;
+  StageDecision stage;  // of a version that did not train
 };
 
 class Ledger {
@@ -87,9 +112,8 @@ class Ledger {
   // The record, already applied, that opens version 0 with `start`, or, where that is empty, the point of the run's
   // seed.
   JournalRecord open_first_version(std::span<const Real> start);
-  // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
-  // updates make no step; the model then stands still for this version. notes: of these updates.
-  JournalRecord close_version(Trigger trigger, Status* step_status, DelayNotes* notes);
+  // The record, already applied, that closes the open version with what was folded.
+  JournalRecord close_version(Trigger trigger, ClosingNotes* notes);
   TaskTerms task_terms() const;
   // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).
   Real inverse_participation(uint32_t device) const;
@@ -99,22 +123,31 @@ class Ledger {
   // Whether prepare_fold() would take it, with its codes; nothing is prepared afterwards.
   Status check_fold(const FoldInput& input);
 
+  // What is wrong with an answer of a stage that has answers of its own; REASON_NONE: a record of it may be applied.
+  StageFault check_answer(const StageAnswer& answer) const { return stage_.fold->check(answer); }
+
   // Base version of the device's last update that the memory of the open version holds; none without.
   std::optional<uint32_t> memory_stamp(uint32_t device) const { return aggregator_->stamp(device); }
 
   bool has_version() const { return replica_.has_model(); }
   uint32_t version() const { return replica_.version(); }
-  // Of the open version, from 0. A round of several phases counts once, also where the first one made nothing: a run
-  // has an end.
-  uint32_t round() const { return round_; }
+  // Of the open version: what its tasks ask for.
+  TaskStage stage() const { return stage_.step.stage; }
+  const OpenStage& open_stage() const { return stage_; }
+  // Of the open version, from 0. Stages before training are no rounds. A round of several phases counts once, also
+  // where the first one made nothing: a run has an end.
+  uint32_t round() const { return open_.round; }
   uint64_t digest() const { return digest_; }
   const Replica& replica() const { return replica_; }
   const ModelAverage& average() const { return average_; }
+  const QualityBook& quality() const { return quality_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
   // Whether the open version asks everybody for the gradient at it, before the round's step.
-  bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
+  bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_ && stage() == TaskStage::kTrain; }
+  // Whether the open version asks everybody, whatever its rounds ask.
+  bool asks_everybody() const { return is_anchor_phase() || stage() != TaskStage::kTrain; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
   // Of a run that is stalled, as its last record says; empty where no cause was known.
@@ -122,6 +155,8 @@ class Ledger {
   // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
+  // The step of a run that chooses it by itself, as of the open version; null: its keys have it.
+  const StepKeeper* steps() const { return steps_.has_value() ? &*steps_ : nullptr; }
   // Whether the run improves, by its records up to now.
   const RunProgress& progress() const { return progress_; }
   Fleet& fleet() { return fleet_; }
@@ -150,10 +185,24 @@ class Ledger {
   FoldInput input_of(const JournalRecord& record) const;
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
+  Status apply_answer(const JournalRecord& record);
+  void count_line(const JournalRecord& record, const UpdateNotes& notes);
   Status apply_run_event(const JournalRecord& record);
   uint32_t round_after(const VersionRecord& next) const;
   // Who is asked in the version that `next` leads to.
   Cohort next_cohort(const VersionRecord& next) const;
+  Status finish_training(VersionRecord* record);
+  VersionRecord close_stage(StageDecision* decision) const;
+  // What the close of a round decides of the steps after it. scale: of the model that its record begins at.
+  void decide_step(double scale, VersionRecord* record) const;
+  Status follow_step(const VersionRecord& record);
+  Real open_step() const;
+  // Bits of what the open version has beside model and mean.
+  uint32_t parts() const;
+  // The table of units that the version of `next` has.
+  const std::vector<uint8_t>& units_after(const VersionRecord& next) const;
+  void begin_stage(const VersionRecord& record);
+  std::string stage_text() const;
   // The record of a version that goes on from the average.
   Status put_average(VersionRecord* record) const;
   // After the replica has followed the record.
@@ -173,8 +222,11 @@ class Ledger {
   std::unique_ptr<Aggregator> aggregator_;
   std::optional<FoldInput> prepared_;  // without its values
   ModelAverage average_;
+  QualityBook quality_;
   const std::vector<Real> probabilities_;  // of participation
-  uint32_t round_ = 0;
+  OpenRound open_;
+  OpenStage stage_;
+  std::optional<StepKeeper> steps_;  // of a run that chooses its step by itself
   uint64_t digest_ = 0;
   uint64_t model_digest_ = 0;  // of the open version's model alone
   // Whether the open version came from the record of an anchor phase, and that record's step and curvature.

@@ -7,8 +7,11 @@
 
 #include "server/coordinator/ledger.h"
 #include "server/rules/record.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
+#include "server/run/stages.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -32,6 +35,7 @@ Task run_task(const RunParameters& parameters, uint32_t client_index) {
   task.seed = parameters.seed;
   task.client_index = client_index;
   task.stream = parameters.stream();
+  task.holdout = parameters.quality->holdout();
   task.estimator.directions = direction_spec(parameters, 0, parameters.owner_of(client_index));
   return task;
 }
@@ -63,7 +67,9 @@ void describe_run(const RunParameters& parameters, uint32_t client_index, gs_Wel
   welcome->group = parameters.owner_of(client_index);
   welcome->correction = correction_of(parameters);
   welcome->fold_scale_log2 = parameters.has_mean() ? parameters.fold->fold_scale_log2 : 0;
-  welcome->model_parts = parameters.model_parts();
+  welcome->model_parts = version_parts(parameters);
+  welcome->units = units_bits(parameters);
+  welcome->lines = chooses_step(parameters);
   welcome->error_feedback = parameters.wire->error_feedback;
   welcome->network_digest = parameters.network_digest();
   welcome->manifold_parts_count = 0;
@@ -82,7 +88,8 @@ Task make_task(const RunParameters& parameters, const TaskTerms& terms) {
   for (const uint32_t size : batch_schedule(parameters)) {
     task.estimator.batch_schedule[task.estimator.batch_schedule_count++] = size;
   }
-  task.encoding = parameters.wire->upload_encoding;
+  task.encoding = terms.encoding == Encoding::kNone ? parameters.wire->upload_encoding : terms.encoding;
+  task.stage = terms.stage;
   task.local_step_count = terms.local_step_count;
   task.steps_min = terms.steps_min;
   task.step_size = terms.step_size;
@@ -96,6 +103,7 @@ Task make_task(const RunParameters& parameters, const TaskTerms& terms) {
   task.curvature_form = parameters.local->barzilai_borwein;
   task.curvature = terms.curvature;
   task.draws_iterate = terms.draws_iterate;
+  task.evaluates = terms.evaluates;
   task.local_retraction = parameters.local->local_retraction;
   task.deadline_ms = parameters.trigger->task_deadline_ms;
   copy_text(parameters.model->problem, task.problem);

@@ -19,6 +19,7 @@
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
+#include "server/program/model_npz.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/run_core.h"
@@ -219,10 +220,43 @@ bool parse_version(const std::string& text, uint32_t* out) {
   return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
 }
 
+// "npy", "csv" or "npz".
+std::string export_format(const ExportOptions& what) {
+  if (!what.format.empty()) {
+    return what.format;
+  }
+  return what.out.ends_with(".csv") ? "csv" : what.out.ends_with(".npz") ? "npz" : "npy";
+}
+
+// The file of this form.
+Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out) {
+  if (form == "csv") {
+    const std::string text = csv_text(model.shape, model.model);
+    out->assign(text.begin(), text.end());
+    return {};
+  }
+  if (form == "npz" && model.model.size_bytes() > kNpzModelSizeMax) {
+    return "the model has " + std::to_string(model.model.size_bytes()) + " bytes, and the limit of npz is " +
+           std::to_string(kNpzModelSizeMax) + "; give --format npy";
+  }
+  *out = form == "npz" ? npz_bytes(model) : npy_bytes(model.shape, model.model);
+  return {};
+}
+
+// Of the newest version that devices had evaluated.
+void add_quality(const QualityBook& quality, OutputLine* line) {
+  if (quality.latest() != nullptr) {
+    line->add_quoted("quality", quality_text(quality.metric(), quality.latest()->metric))
+        .add("evaluated", uint64_t{quality.latest()->version});
+  }
+}
+
 }  // namespace
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
-  const auto& [version, format, out, wants_average] = what;
+  const std::string& version = what.version;
+  const std::string& out = what.out;
+  const bool wants_average = what.wants_average;
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
@@ -269,20 +303,21 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
                                    ": average_period and average_from of the run say when one begins");
   }
   const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
-  std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
-  if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
-    const std::string text = csv_text(model.shape(), values);
-    bytes.assign(text.begin(), text.end());
+  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
+  const NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
+  std::vector<uint8_t> bytes;
+  if (const Objection fault = encode_model(export_format(what), facts, &bytes)) {
+    return fail(kExitFile, fault.sentence);
   }
   bool is_temporary = false;
   const Objection problem = write_file_atomically(out, bytes, &is_temporary);
   if (problem) {
     return fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence);
   }
-  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
   OutputLine line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);
+  add_quality(coordinator->quality(), &line);
   if (wants_average) {
     line.add_quoted("average", average.text());
   }
@@ -530,17 +565,20 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
 
 // What `status` takes of a journal.
 struct JournalView {
-  explicit JournalView(const RunParameters& parameters) : progress(parameters) {}
+  explicit JournalView(const RunParameters& parameters)
+      : progress(parameters), quality(quality_metric(parameters.model->problem)) {}
   void take(const JournalRecord& record) {
     ++records;
     round.take(record);
     progress.follow(record);
+    quality.take(record);
     if (record.has_device()) {
       tally(record, &tallies[record.device()]);
     }
   }
   RoundView round;
   RunProgress progress;
+  QualityBook quality;
   uint64_t records = 0;
   std::map<uint32_t, DeviceTally> tallies;
 };
@@ -557,6 +595,42 @@ void print_progress(const CommonOptions& options, const ProgressView& view, cons
     line.add_quoted("text", words.text).add_quoted("remedy", words.remedy);
   }
   line.print(options);
+}
+
+// A line where devices have evaluated a version.
+void print_quality(const CommonOptions& options, const QualityBook& book) {
+  if (book.latest() == nullptr) {
+    return;
+  }
+  const Quality& quality = *book.latest();
+  OutputLine()
+      .add_quoted("text", quality_text(book.metric(), quality.metric))
+      .add("evaluated", uint64_t{quality.version})
+      .add("metric", quality_metric_name(book.metric()))
+      .add_real("value", quality.metric)
+      .add_real("loss", quality.loss)
+      .add("devices", uint64_t{quality.device_count})
+      .add("samples", quality.sample_count)
+      .print(options);
+}
+
+void print_devices(const CommonOptions& options, const std::vector<EnrolledDevice>& devices,
+                   std::map<uint32_t, DeviceTally>& tallies) {
+  for (const EnrolledDevice& device : devices) {
+    const DeviceTally& t = tallies[device.index];
+    OutputLine()
+        .add("device", device.name)
+        .add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state))
+        .add("tasks", t.tasks)
+        .add("folded", t.folded)
+        .add("late", t.late)
+        .add("refused", t.refused)
+        .add("last_task", uint64_t{t.last_task})
+        .add("last_verdict", verdict_text(t.last_verdict))
+        .add("last_version", uint64_t{t.last_version})
+        .print(options);
+  }
 }
 
 }  // namespace
@@ -610,21 +684,8 @@ int status(const CommonOptions& options, uint32_t run_id) {
   if (view.round.has_version) {
     print_progress(options, view.progress.view(), parameters);
   }
-  for (const EnrolledDevice& device : devices) {
-    const DeviceTally& t = view.tallies[device.index];
-    OutputLine()
-        .add("device", device.name)
-        .add("index", uint64_t{device.index})
-        .add("state", device_state_text(device.state))
-        .add("tasks", t.tasks)
-        .add("folded", t.folded)
-        .add("late", t.late)
-        .add("refused", t.refused)
-        .add("last_task", uint64_t{t.last_task})
-        .add("last_verdict", verdict_text(t.last_verdict))
-        .add("last_version", uint64_t{t.last_version})
-        .print(options);
-  }
+  print_quality(options, view.quality);
+  print_devices(options, devices, view.tallies);
   return kExitOk;
 }
 

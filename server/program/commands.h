@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/table.h"
 #include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
@@ -118,7 +119,7 @@ int run_resume(const CommonOptions& options, uint32_t run);
 
 struct ExportOptions {
   std::string version = "latest";  // or a number
-  std::string format;              // "npy", "csv" or "", which means csv for a file *.csv and else npy
+  std::string format;              // "npy", "csv", "npz" or "": by the ending of the file, else npy
   std::string out;
   bool wants_average = false;  // the average of the run's versions up to this one in place of the model
 };
@@ -128,6 +129,9 @@ int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& 
 // run: as above.
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
+
+// server/program/commands_history.cc. One line a version, as CSV with a head. run: as above.
+int history(const CommonOptions& options, uint32_t run);
 
 // server/program/commands_network.cc. What a network's file holds, and the memory that it takes on a device with
 // sample_count samples and batches of batch_size.
@@ -154,8 +158,20 @@ struct DataOptions {
 // failure while shards are replaced by force may leave some of them new, and is told. Nothing is replaced without
 // force. Words as labels become numbers by their order over all files, which is printed.
 int data_pack(const CommonOptions& options, const DataOptions& data);
+// How the tables are read. kExitOk, or an error already printed.
+int to_table_options(const DataOptions& data, TableOptions* out);
 // What tables or shards hold: samples, columns, ranges, classes, the largest eigenvalues of their second moments.
 int data_show(const CommonOptions& options, const DataOptions& data);
+
+// server/program/commands_suggest.cc
+struct SuggestOptions {
+  std::string problem;
+  uint32_t cols = 0;  // of the model; 0 of logistic: as many as its classes need
+  uint32_t device_count = 0;
+};
+// Prints a configuration with a whole [run] for the tables, and the least loss that it can reach. It reads no other
+// configuration.
+int run_suggest(const DataOptions& data, const SuggestOptions& what);
 
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 

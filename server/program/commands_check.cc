@@ -1,8 +1,10 @@
 // Whether the verb `serve` can begin with a configuration: one answer for `serve` itself, for `serve --check-config`,
 // and, of a new run, for `run start`.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "host/file_cause.h"
 #include "host/standard_files.h"
@@ -163,9 +165,14 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
 }
 
 int check_frozen(const RunRow& run, const Config& config, const std::string& file) {
+  // A key that the configuration leaves out is no difference where the run has the default of the release that began
+  // it.
+  const std::vector<std::string> plain = differing_keys(run.parameters, canonical_text(config.unsettled_run));
   std::string keys;
   for (const std::string& key : differing_keys(run.parameters, canonical_text(config.run))) {
-    keys += (keys.empty() ? "run." : ", run.") + key;
+    if (std::find(plain.begin(), plain.end(), key) != plain.end()) {
+      keys += (keys.empty() ? "run." : ", run.") + key;
+    }
   }
   if (keys.empty()) {
     return kExitOk;

@@ -74,7 +74,8 @@ std::string real_text(double value) {
   return text;
 }
 
-// kExitOk, or an error already printed.
+}  // namespace
+
 int to_table_options(const DataOptions& data, TableOptions* out) {
   if (!parse_delimiter(data.delimiter, &out->delimiter)) {
     return fail(kExitUsage, "--delimiter '" + data.delimiter +
@@ -89,6 +90,8 @@ int to_table_options(const DataOptions& data, TableOptions* out) {
   out->takes_words = !data.label.empty();
   return kExitOk;
 }
+
+namespace {
 
 // ---- Pack: what is asked -------------------------------------------------------------------------------------------
 

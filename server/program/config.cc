@@ -14,9 +14,11 @@
 #include "server/program/config_source.h"
 #include "server/program/toml_document.h"
 #include "server/run/check_parameters.h"
+#include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
+#include "server/run/settle.h"
 #include "server/run/visit_keys.h"
 
 namespace gradstream {
@@ -103,6 +105,11 @@ std::string text_of(float value) {
 }
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string text_of(Enum value) { return quoted(name_of(value)); }
+// Of a run's key, which may have a word for 0.
+template <typename Field>
+std::string text_of(const Key& key, const Field& value) {
+  return is_zero_word(key, value) ? quoted(key.zero_word) : text_of(value);
+}
 
 // ---- Errors --------------------------------------------------------------------------------------------------------
 
@@ -294,8 +301,38 @@ void read_list(const TomlNode& list, const char* key, Reader& reader, std::strin
   }
 }
 
+// A number that has a word for 0. The number 0 itself is none that it takes.
+void read_number_or_word(const TomlNode& table, const Key& key, Reader& reader, float* out) {
+  const TomlNode* const node = table.find(key.name);
+  reader.know(key.name);
+  if (node == nullptr) {
+    return;
+  }
+  const std::string name = std::string("run.") + key.name;
+  reader.note_origin(*node, name);
+  if (node->kind == TomlKind::kText && node->text == key.zero_word) {
+    *out = 0;
+    return;
+  }
+  float number = 0;
+  const bool is_number = !read_value(*node, &number, {});
+  if (is_number && number != 0) {
+    *out = number;
+    return;
+  }
+  reader.error(node, name + ": expected a finite number" + (is_number ? " other than 0" : "") + ", or \"" +
+                         key.zero_word + "\"");
+}
+
 void read_run(const TomlNode& table, Reader& reader, RunParameters* out) {
-  visit_fields(*out, [&](const char* key, auto& value) {
+  visit_keys(*out, [&](const Key& described, auto& value) {
+    const char* const key = described.name;
+    if constexpr (std::is_same_v<decltype(value), float&>) {
+      if (described.has_zero_word()) {
+        read_number_or_word(table, described, reader, &value);
+        return;
+      }
+    }
     if constexpr (std::is_same_v<decltype(value), uint32_t&>) {
       const TomlNode* const goal = table.find(key);
       if (&value == &out->trigger->update_goal && goal != nullptr && goal->kind == TomlKind::kText &&
@@ -490,10 +527,34 @@ Objection find_conflict(const Config& config) {
              : "";
 }
 
+// Gives values to the keys of [run] that no source sets and that follow from the others.
+void settle_run(Config* config, ConfigOrigins* origins) {
+  if (!config->has_run) {
+    return;
+  }
+  constexpr std::string_view kSection = "run.";
+  KeyNames given;
+  for (const auto& [name, origin] : *origins) {
+    if (name.starts_with(kSection)) {
+      given.insert(name.substr(kSection.size()));
+    }
+  }
+  config->unsettled_run = config->run;
+  for (const SettledKey& key : settle_defaults(&config->run, given)) {
+    (*origins)[std::string(kSection) + key.name] = "default for " + key.reason;
+  }
+}
+
+// What the files alone conflict with.
+Objection find_file_conflict(Config files, ConfigOrigins origins) {
+  settle_run(&files, &origins);
+  return find_conflict(files);
+}
+
 // After the files, named `files`, whose errors are `errors`: what stands over them, and what the whole conflicts with.
 Objection load_others(const ConfigSources& sources, Objection errors, const std::string& files, Config* out,
                       ConfigOrigins* origins) {
-  const bool was_good = !find_conflict(*out);  // if not, the files are to blame
+  const bool was_good = !find_file_conflict(*out, *origins);  // if not, the files are to blame
   std::string others;
   for (const std::string& variable : sources.environment) {
     std::string used;
@@ -507,6 +568,7 @@ Objection load_others(const ConfigSources& sources, Objection errors, const std:
   if (errors) {
     return errors;
   }
+  settle_run(out, origins);
   const Objection conflict = find_conflict(*out);
   return conflict ? (was_good && !others.empty() ? others : files) + ": " + conflict.sentence + "\n" : conflict;
 }
@@ -514,6 +576,8 @@ Objection load_others(const ConfigSources& sources, Objection errors, const std:
 }  // namespace
 
 Objection load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
+  ConfigOrigins unasked_origins;  // they say which keys are set
+  origins = origins == nullptr ? &unasked_origins : origins;
   Objection errors = read_one(
       sources.path, "give the path of a TOML file with --config (experiments/demo.toml is an example)", out, origins);
   std::string files = sources.path;
@@ -535,8 +599,9 @@ Objection load_config(const std::string& path, const std::vector<std::string>& o
 }
 
 Objection load_config_text(const std::string& text, const ConfigSources& sources, Config* out) {
-  Objection errors = read_text(text, {sources.path, sources.path, true}, out, nullptr);
-  return load_others(sources, std::move(errors), sources.path, out, nullptr);
+  ConfigOrigins origins;
+  Objection errors = read_text(text, {sources.path, sources.path, true}, out, &origins);
+  return load_others(sources, std::move(errors), sources.path, out, &origins);
 }
 
 namespace {
@@ -548,7 +613,7 @@ void visit_all(const Config& config, Visit&& visit) {
   visit_limits(config.server, [&](const char* key, uint32_t value, uint32_t, uint32_t) {
     visit("server.limits", key, text_of(value));
   });
-  visit_fields(config.run, [&](const char* key, const auto& value) { visit("run", key, text_of(value)); });
+  visit_keys(config.run, [&](const Key& key, const auto& value) { visit("run", key.name, text_of(key, value)); });
 }
 
 }  // namespace
@@ -569,8 +634,9 @@ std::string absolute_path(const std::string& path) {
 
 std::string run_source(const RunParameters& run) {
   std::string text = "[run]\n";
-  visit_fields(run,
-               [&](const char* key, const auto& value) { text += std::string(key) + " = " + text_of(value) + "\n"; });
+  visit_keys(run, [&](const Key& key, const auto& value) {
+    text += std::string(key.name) + " = " + text_of(key, value) + "\n";
+  });
   return text;
 }
 

@@ -118,6 +118,8 @@ struct Config {
   ServerConfig server;
   RunParameters run;
   bool has_run = false;  // the file has a section [run]
+  // `run` before settle_defaults(): what the keys alone say, and what an earlier release would have made of them.
+  RunParameters unsettled_run;
   // What the file of run.network holds to begin at; null: no file was read. settle_network() sets it.
   std::shared_ptr<const NetworkStart> network_start;
   // Of variables GRADSTREAM_... that no section could have. Each is a sentence; they change nothing.
@@ -132,12 +134,13 @@ struct ConfigSources {
   std::vector<std::string> environment;
   std::vector<std::string> overrides;  // "section.key=value", the value in TOML or a bare word; nothing: an empty text
 };
-// Where the value of each "section.key" comes from: "FILE:LINE", a variable's name or "--set". A key that is not there
-// has its default.
+// Where the value of each "section.key" comes from: "FILE:LINE", a variable's name, "--set", or "default for ..." where
+// it follows from other keys (server/run/settle.h). A key that is not there has its default.
 using ConfigOrigins = std::map<std::string, std::string>;
 
 // An objection has one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is
-// complete only when there is none. [run] is also checked by check_parameters(). origins may be null.
+// complete only when there is none. [run] is settled by settle_defaults(), and checked by check_parameters(). origins
+// may be null.
 Objection load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
 Objection load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
 // The same of a text that no file holds; sources.path is only its name in errors, and no conf.d is read.

@@ -94,6 +94,7 @@ struct Arguments {
   uint32_t batch_size = 32;
   uint32_t sample_count = kShownSampleCount;
   DataOptions data;
+  SuggestOptions suggest;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -279,6 +280,43 @@ void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
   verb->callback([arguments, code] { *code = doctor(arguments); });
 }
 
+// Of an option: a variable of a shell that is not set is not meant.
+std::string find_empty(const std::string& word) { return word.empty() ? "its value is empty; name one" : ""; }
+
+// Of an option: NaN would count as an option that is not given.
+std::string find_infinite(const std::string& word) {
+  const double value = std::strtod(word.c_str(), nullptr);
+  return std::isfinite(value) ? "" : word + " is no finite number; give one";
+}
+
+// How tables are read. files: the name of their option or argument.
+void add_tables(CLI::App* verb, Arguments* arguments, const char* files, const char* what) {
+  DataOptions& data = arguments->data;
+  verb->add_option(files, data.files, what)->required();
+  verb->add_option("--label", data.label,
+                   "the label's column, by its name or its number from 1; it becomes the last value")
+      ->check(find_empty);
+  verb->add_option("--delimiter", data.delimiter, "auto, comma, semicolon, tab or blank")->capture_default_str();
+  verb->add_option("--header", data.header, "whether the first row names the columns: auto, yes or no")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  verb->add_option("--decimal", data.decimal, "the decimal sign of tables in text: auto, point or comma")
+      ->check(CLI::IsMember({"auto", "point", "comma"}))
+      ->capture_default_str();
+  verb->add_option("--skip-rows", data.skipped_row_count, "lines of a text that are left out before the table")
+      ->capture_default_str();
+}
+
+void add_suggest(CLI::App* run, Arguments* arguments, int* code) {
+  auto* const verb = run->add_subcommand("suggest", "print a [run] for a table, with the least loss that it can reach");
+  add_tables(verb, arguments, "--data", "a table with a sample a row (CSV or .npy); repeatable");
+  SuggestOptions& suggest = arguments->suggest;
+  verb->add_option("--problem", suggest.problem, "kpca, least_squares or logistic")->required();
+  verb->add_option("--cols", suggest.cols, "the model's columns: components or targets; of logistic by the classes");
+  verb->add_option("--devices", suggest.device_count, "devices that version 0 waits for")->required();
+  verb->callback([arguments, code] { *code = run_suggest(arguments->data, arguments->suggest); });
+}
+
 void add_run(CLI::App& app, Arguments* arguments, int* code) {
   auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs, and say what their keys are");
   run->require_subcommand(1);
@@ -289,6 +327,7 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
   keys->add_flag("--markdown", arguments->check, "as the tables of docs/operating.md");
   add_format(keys, arguments);
   keys->callback([arguments, code] { *code = run_keys(arguments->common, arguments->check); });
+  add_suggest(run, arguments, code);
   auto* const list = run->add_subcommand("list", "one line a run");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = run_list(arguments->common); });
@@ -326,14 +365,19 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   verb->add_option("--version", arguments->model.version, "a number, or latest");
   verb->add_flag("--average", arguments->model.wants_average,
                  "the average of the versions up to it, of a run with average_period");
-  verb->add_option("--format", arguments->model.format, "npy or csv; without it by the file's ending, else npy")
-      ->check(CLI::IsMember({"npy", "csv"}));
+  verb->add_option("--format", arguments->model.format,
+                   "npy, csv, or npz with what samples need besides; without it by the file's ending, else npy")
+      ->check(CLI::IsMember({"npy", "csv", "npz"}));
   verb->add_option("--out", arguments->model.out, "the file to write")->required();
   verb->callback([arguments, code] { *code = model_export(arguments->common, arguments->run, arguments->model); });
   auto* const state = app.add_subcommand("status", "a run and what each device did in it, from the database");
   add_common(state, arguments);
   add_run_number(state, arguments);
   state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
+  auto* const past = app.add_subcommand("history", "a run's versions, their losses and their quality, as CSV");
+  add_common(past, arguments, false);
+  add_run_number(past, arguments);
+  past->callback([arguments, code] { *code = history(arguments->common, arguments->run); });
 }
 
 void add_network(CLI::App& app, Arguments* arguments, int* code) {
@@ -353,41 +397,14 @@ void add_network(CLI::App& app, Arguments* arguments, int* code) {
   });
 }
 
-// Of an option: a variable of a shell that is not set is not meant.
-std::string find_empty(const std::string& word) { return word.empty() ? "its value is empty; name one" : ""; }
-
-// Of an option: NaN would count as an option that is not given.
-std::string find_infinite(const std::string& word) {
-  const double value = std::strtod(word.c_str(), nullptr);
-  return std::isfinite(value) ? "" : word + " is no finite number; give one";
-}
-
-// How tables are read, of both verbs.
-void add_tables(CLI::App* verb, Arguments* arguments, const char* what) {
-  DataOptions& data = arguments->data;
-  verb->add_option("files", data.files, what)->required();
-  verb->add_option("--label", data.label,
-                   "the label's column, by its name or its number from 1; it becomes the last value")
-      ->check(find_empty);
-  verb->add_option("--delimiter", data.delimiter, "auto, comma, semicolon, tab or blank")->capture_default_str();
-  verb->add_option("--header", data.header, "whether the first row names the columns: auto, yes or no")
-      ->check(CLI::IsMember({"auto", "yes", "no"}))
-      ->capture_default_str();
-  verb->add_option("--decimal", data.decimal, "the decimal sign of tables in text: auto, point or comma")
-      ->check(CLI::IsMember({"auto", "point", "comma"}))
-      ->capture_default_str();
-  verb->add_option("--skip-rows", data.skipped_row_count, "lines of a text that are left out before the table")
-      ->capture_default_str();
-  add_format(verb, arguments);
-}
-
 void add_data(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verbs =
       app.add_subcommand("data", "tables (CSV, .npy) that become shards of devices, and what they hold");
   verbs->require_subcommand(1);
   DataOptions& data = arguments->data;
   auto* const pack = verbs->add_subcommand("pack", "write each table as a shard NAME.gsd; all or none");
-  add_tables(pack, arguments, "tables with a sample a row (CSV or .npy)");
+  add_tables(pack, arguments, "files", "tables with a sample a row (CSV or .npy)");
+  add_format(pack, arguments);
   pack->add_option("--out-folder", data.out_folder, "where the shards are written; it is made if it is missing")
       ->check(find_empty)
       ->required();
@@ -403,7 +420,8 @@ void add_data(CLI::App& app, Arguments* arguments, int* code) {
   pack->callback([arguments, code] { *code = data_pack(arguments->common, arguments->data); });
   auto* const show =
       verbs->add_subcommand("show", "samples, columns, classes and largest eigenvalues of tables or shards");
-  add_tables(show, arguments, "tables (CSV or .npy) or shards (*.gsd)");
+  add_tables(show, arguments, "files", "tables (CSV or .npy) or shards (*.gsd)");
+  add_format(show, arguments);
   show->callback([arguments, code] { *code = data_show(arguments->common, arguments->data); });
 }
 

@@ -28,10 +28,8 @@ std::string cannot_write(const std::string& path, int cause) {
 
 }  // namespace
 
-std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model) {
-  static_assert(sizeof(Real) == 4 && std::endian::native == std::endian::little, "exports are little-endian f32");
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(shape.rows) + ", " +
-                       std::to_string(shape.cols) + "), }";
+std::vector<uint8_t> npy_head(const std::string& descr, const std::string& shape) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
   const size_t prefix_size = 10;
   while ((prefix_size + header.size() + 1) % kNpyAlignment != 0) {
     header.push_back(' ');
@@ -42,6 +40,13 @@ std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model) {
   bytes.push_back(static_cast<uint8_t>(header.size()));
   bytes.push_back(static_cast<uint8_t>(header.size() >> 8));
   bytes.insert(bytes.end(), header.begin(), header.end());
+  return bytes;
+}
+
+std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model) {
+  static_assert(sizeof(Real) == 4 && std::endian::native == std::endian::little, "exports are little-endian f32");
+  std::vector<uint8_t> bytes =
+      npy_head("<f4", "(" + std::to_string(shape.rows) + ", " + std::to_string(shape.cols) + ")");
   const auto* const values = reinterpret_cast<const uint8_t*>(model.data());
   bytes.insert(bytes.end(), values, values + model.size_bytes());
   return bytes;

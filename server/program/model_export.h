@@ -16,6 +16,9 @@
 
 namespace gradstream {
 
+// The head of a file of format 1.0 in C order. descr: its type, such as "<f4"; shape: as Python writes it, such as
+// "(3,)".
+std::vector<uint8_t> npy_head(const std::string& descr, const std::string& shape);
 // dtype '<f4', C order, shape (rows, cols).
 std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model);
 // One line a row; each value in the fewest digits that read back as the same float.

@@ -13,6 +13,7 @@
 #include "host/file_cause.h"
 #include "runtime/training/encoding.h"
 #include "server/program/model_export.h"
+#include "server/run/run_core.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
 #include "server/watch/words.h"
@@ -38,7 +39,8 @@ uint64_t digest_bytes(std::span<const uint8_t> bytes) {
 
 class Writer {
  public:
-  Writer(const LineageSource& source, const TextSink& out) : source_(source), out_(out) {}
+  Writer(const LineageSource& source, const TextSink& out)
+      : source_(source), out_(out), quality_(quality_metric(source.parameters.model->problem)) {}
 
   void begin(const LineageHead& head) {
     Json first = {{"format", kFormat}, {"run", head.run}, {"version", head.version}, {"model_file", head.model_file}};
@@ -52,6 +54,7 @@ class Writer {
   }
 
   void take(const JournalRecord& record) {
+    quality_.take(record);
     switch (record.kind()) {
       case RecordKind::kTaskIssued:
         return;
@@ -149,6 +152,12 @@ class Writer {
                  {"record_bytes", r.payload().size()},
                  {"record_digest", hex(digest_bytes(r.payload()))},
                  {"time_ms", r.time_ms()}};
+    const Quality* const before = r.version() == 0 ? nullptr : quality_.find(r.version() - 1);
+    if (before != nullptr) {
+      made["quality_before"] = {{"version", before->version},      {"metric", quality_metric_name(quality_.metric())},
+                                {"value", before->metric},         {"loss", before->loss},
+                                {"devices", before->device_count}, {"samples", before->sample_count}};
+    }
     put("]," + text_of(made).substr(1));
     is_in_version_ = false;
   }
@@ -157,6 +166,7 @@ class Writer {
 
   const LineageSource& source_;
   const TextSink& out_;
+  QualityBook quality_;
   bool is_wanted_ = true;
   bool is_in_version_ = false;
   bool is_first_entry_ = true;

@@ -16,6 +16,7 @@
 #include "server/program/commands.h"
 #include "server/program/network_file.h"
 #include "server/program/server.h"
+#include "server/run/canonical_text.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/page.h"
@@ -29,7 +30,7 @@ constexpr uint32_t kLockPatienceMs = 1000;
 
 // The run to serve: the active one, else the latest, if its frozen parameters are those of the file; a new one if there
 // is none.
-int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
+int choose_run(SqliteDatabase& database, Config& config, const std::string& file, RunRow* out) {
   const Expected<std::optional<RunRow>> latest = database.current_run();
   if (!latest.is_ok()) {
     return fail_database(database);
@@ -44,7 +45,13 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
     return code;
   }
   *out = **latest;
-  return check_frozen(*out, config, file);
+  const int code = check_frozen(*out, config, file);
+  if (code != kExitOk || differing_keys(out->parameters, canonical_text(config.run)).empty()) {
+    return code;
+  }
+  // Keys that the file leaves out may have had another default when the run began.
+  const Objection error = parse_run_source(out->source, &config.run);
+  return error ? fail(kExitDatabase, error.sentence + "use the release that wrote it") : int{kExitOk};
 }
 
 int fail_lock(const DatabaseLock& lock, const std::string& problem) {

@@ -53,6 +53,11 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->parameters = parameters_;
   snapshot->round = coordinator_.round_progress();
   snapshot->progress = coordinator_.progress();
+  const QualityBook& quality = coordinator_.quality();
+  snapshot->metric = quality.metric();
+  if (quality.latest() != nullptr) {
+    snapshot->quality = *quality.latest();
+  }
   snapshot->silent_after_ms = silent_after_ms(devices.size());
   for (const EnrolledDevice& device : devices) {
     ++(device.state == DeviceState::kPending    ? snapshot->devices_pending

@@ -64,6 +64,11 @@ const Real* ModelRing::find(uint32_t version) const {
   return nullptr;
 }
 
+Real open_step_size(const AggregatorContext& context) {
+  return context.open != nullptr ? context.open->step_size
+                                 : context.parameters->step_size_at(context.replica->version());
+}
+
 VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point) {
   VersionRecord record;
   record.model = model_bytes(parameters.model->shape, point);

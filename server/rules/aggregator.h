@@ -64,6 +64,12 @@ class ModelRing {
   std::deque<Entry> entries_;
 };
 
+// What a rule's step goes by in the open version. A round counts once, whatever stages and phases it has.
+struct OpenRound {
+  uint32_t round = 0;
+  Real step_size = 0;  // eta_k
+};
+
 // What every rule works with; all of it outlives the rule. replica is the model of the open version.
 struct AggregatorContext {
   const RunParameters* parameters = nullptr;
@@ -71,6 +77,7 @@ struct AggregatorContext {
   const ModelRing* models = nullptr;
   Arena* arena = nullptr;                // for scratch
   const Enrolment* enrolment = nullptr;  // null: device_count devices, none of whom leaves
+  const OpenRound* open = nullptr;       // null: every version is a round
 };
 
 class Aggregator {
@@ -146,6 +153,9 @@ class Aggregator {
 
   bool is_prepared_ = false;
 };
+
+// eta_k of the open version.
+Real open_step_size(const AggregatorContext& context);
 
 // The record of version 0: the point, and where replicas hold a mean, 0.
 VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point);

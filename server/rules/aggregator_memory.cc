@@ -124,8 +124,7 @@ class AggregatorMemory : public Aggregator {
   }
 
   Status finish(VersionRecord* record) const override {
-    const uint32_t open_version = context_.replica->version();
-    const Real step_size = parameters().steps->server_step * parameters().step_size_at(open_version);
+    const Real step_size = parameters().steps->server_step * open_step_size(context_);
     return make_record(step_size * effective_steps(), record);
   }
 

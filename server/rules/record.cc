@@ -17,40 +17,6 @@ namespace {
 constexpr size_t kLogChunkOverhead = 48;
 constexpr size_t kSnapshotChunkOverhead = 36;
 
-void put_u32(uint32_t value, std::vector<uint8_t>* out) {
-  for (int shift = 0; shift < 32; shift += 8) {
-    out->push_back(static_cast<uint8_t>(value >> shift));
-  }
-}
-
-// Reads from the front of what is left; ok turns false for good when it runs out.
-struct Reader {
-  std::span<const uint8_t> rest;
-  bool ok = true;
-
-  std::span<const uint8_t> take(size_t size) {
-    if (size > rest.size()) {
-      ok = false;
-      return {};
-    }
-    const auto taken = rest.first(size);
-    rest = rest.subspan(size);
-    return taken;
-  }
-  uint32_t take_u32() {
-    uint32_t value = 0;
-    const auto bytes = take(4);
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      value |= static_cast<uint32_t>(bytes[i]) << (8 * i);
-    }
-    return value;
-  }
-  uint8_t take_u8() {
-    const auto bytes = take(1);
-    return bytes.empty() ? uint8_t{0} : bytes[0];
-  }
-};
-
 bool is_model_record(const RunParameters& parameters, uint32_t version) {
   return version == 0 || parameters.stream() == StreamKind::kTangentBlock;
 }
@@ -59,7 +25,7 @@ Encoding block_encoding(const RunParameters& parameters) {
   return parameters.has_mean() ? Encoding::kFixed : parameters.wire->record_encoding;
 }
 
-Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock* block) {
+Status decode_block(const RunParameters& parameters, PayloadReader& reader, RecordBlock* block) {
   block->base_version = reader.take_u32();
   block->owner = reader.take_u32();
   block->value_count = reader.take_u32();
@@ -88,7 +54,7 @@ void put_parts(const VersionRecord& record, std::vector<uint8_t>* out) {
   out->insert(out->end(), terms.begin(), terms.end());
 }
 
-Status decode_parts(const RunParameters& parameters, size_t tensor_size, Reader& reader, VersionRecord* record) {
+Status decode_parts(const RunParameters& parameters, size_t tensor_size, PayloadReader& reader, VersionRecord* record) {
   const uint32_t parts = reader.take_u32();
   if ((parts & ~parameters.model_parts()) != 0) {
     return Status::kDataCorrupt;
@@ -117,7 +83,7 @@ void put_delay_switch(const DelaySwitch& delay_switch, std::vector<uint8_t>* out
   out->insert(out->end(), mean.begin(), mean.end());
 }
 
-Status decode_delay_switch(Reader& reader, VersionRecord* record) {
+Status decode_delay_switch(PayloadReader& reader, VersionRecord* record) {
   const uint8_t is_switched = reader.take_u8();
   DelaySwitch delay_switch;
   delay_switch.is_switched = is_switched == 1;
@@ -142,10 +108,11 @@ void put_cohort(const Cohort& cohort, std::vector<uint8_t>* out) {
   }
 }
 
-Status decode_cohort(const RunParameters& parameters, Reader& reader, Cohort* cohort) {
+Status decode_cohort(const RunParameters& parameters, PayloadReader& reader, Cohort* cohort) {
   *cohort = {};
-  // The phases of a round that ask everybody name nobody.
-  const bool is_optional = parameters.cohort->participation == Participation::kAll || parameters.phase_count() > 1;
+  // The phases of a round and the stages that ask everybody name nobody.
+  const bool is_optional =
+      parameters.cohort->participation == Participation::kAll || parameters.phase_count() > 1 || has_stages(parameters);
   if (is_optional && reader.rest.empty()) {
     return Status::kOk;
   }
@@ -163,7 +130,7 @@ Status decode_cohort(const RunParameters& parameters, Reader& reader, Cohort* co
   return reader.ok && is_good ? Status::kOk : Status::kDataCorrupt;
 }
 
-Status decode_dense(const RunParameters& parameters, Reader& reader, VersionRecord* record) {
+Status decode_dense(const RunParameters& parameters, PayloadReader& reader, VersionRecord* record) {
   record->weight_total = reader.take_u32();
   const uint32_t forgotten_count = reader.take_u32();
   for (uint32_t i = 0; i < forgotten_count && reader.ok; ++i) {
@@ -232,6 +199,13 @@ std::vector<ServerMessage> part_chunks(uint32_t version, uint64_t digest, ModelP
 std::vector<uint8_t> encode_payload(const VersionRecord& record) {
   const bool is_exact = !record.blocks.empty() && record.blocks.front().encoding == Encoding::kFixed;
   std::vector<uint8_t> out;
+  if (record.stage.is_known) {
+    put_stage(record.stage, &out);
+  }
+  if (record.stage.keeps_model) {
+    put_cohort(record.cohort, &out);
+    return out;
+  }
   if (!record.mean.empty()) {
     out.push_back(1);
     put_u32(record.weight_total, &out);
@@ -245,7 +219,7 @@ std::vector<uint8_t> encode_payload(const VersionRecord& record) {
     return out;
   }
   if (!record.model.empty()) {
-    out = record.model;
+    out.insert(out.end(), record.model.begin(), record.model.end());
     if (record.has_parts) {
       put_parts(record, &out);
     }
@@ -280,7 +254,15 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
   record->mean.clear();
   record->forgotten.clear();
   record->delay_switch.reset();
-  Reader reader{payload};
+  PayloadReader reader{payload};
+  record->stage = StageRecord();
+  if (has_stages(parameters)) {
+    GS_TRY(take_stage(parameters, reader, &record->stage));
+  }
+  if (record->stage.keeps_model) {
+    GS_TRY(decode_cohort(parameters, reader, &record->cohort));
+    return reader.ok && reader.rest.empty() && record->version > 0 ? Status::kOk : Status::kDataCorrupt;
+  }
   if (parameters.has_mean()) {
     const uint8_t is_dense = reader.take_u8();
     if (is_dense != 0) {
@@ -351,6 +333,20 @@ Status apply_dense(const RunParameters& parameters, const VersionRecord& record,
   return Status::kOk;
 }
 
+// The model stays, as does the mean.
+Status apply_stage(const RunParameters& parameters, const VersionRecord& record, Replica& replica) {
+  const std::vector<uint8_t>& direction = record.stage.direction;
+  if (!direction.empty()) {
+    Real* const out = replica.part_buffer(ModelPart::kDirection);
+    if (out == nullptr) {
+      return Status::kInvalidArgument;
+    }
+    GS_TRY(read_model(parameters.model->shape, direction, out));
+  }
+  replica.adopt_parts(record.version, direction.empty() ? 0 : part_bit(ModelPart::kDirection));
+  return Status::kOk;
+}
+
 Status apply_exact(const RunParameters& parameters, const VersionRecord& record, Replica& replica, Arena& arena) {
   GS_TRY(replica.begin_exact_record(record.from_zero));
   std::vector<FixedWord> words;
@@ -379,6 +375,9 @@ Status apply_record(const RunParameters& parameters, const VersionRecord& record
   }
   if (replica.has_model() && replica.version() + 1 != record.version) {
     return Status::kProtocolError;
+  }
+  if (record.stage.keeps_model) {
+    return replica.has_model() ? apply_stage(parameters, record, replica) : Status::kProtocolError;
   }
   if (replica.has_mean()) {
     return apply_exact(parameters, record, replica, arena);

@@ -19,6 +19,8 @@
 //   dense   1 u8, weight_total u32, count u32 of the forgotten devices and their indices u32, model, mean (fixed)
 //   blocks  0 u8, from_zero u8, then as above, each block with after_step u8 before its bytes
 // and, where the run chooses cohorts, who is asked in the version: population u32, count u32, enrolment indices u32.
+// In a run with stages before training all this stands behind what server/rules/stage_record.h has; of a version that a
+// stage made only the cohort does.
 #ifndef GRADSTREAM_SERVER_RULES_RECORD_H_
 #define GRADSTREAM_SERVER_RULES_RECORD_H_
 
@@ -30,6 +32,7 @@
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
 #include "server/rules/delay_correction.h"
+#include "server/rules/stage_record.h"
 #include "server/run/participation.h"
 #include "server/run/run_parameters.h"
 
@@ -73,8 +76,12 @@ struct VersionRecord {
   Real curvature = 0;                       // b; 0: none
   std::optional<DelaySwitch> delay_switch;  // of the version that it leads to, where the run switches by a statistic
   DelayNotes notes;                         // of the rule that made it; the payload has none
+  // d, the mean direction in units of a gradient, of the rule that made it, where the run chooses its step by itself.
+  // The payload has none.
+  std::vector<Real> mean_direction;
   // As the rule knows it. Of blocks without a mean Ledger knows it, since the replica adds their directions up.
   StepPromise promise;
+  StageRecord stage;  // of runs with stages before training
   bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };

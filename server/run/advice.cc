@@ -8,6 +8,8 @@
 #include "server/run/constant_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
+#include "server/run/settle.h"
+#include "server/run/stages.h"
 
 namespace gradstream {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 // zeta of 002: 1 where curvature is not negative. M of 000: 1 in Euclidean space, near it on small steps.
 constexpr double kZeta = 1;
 constexpr double kDistortion = 1;
+// Data of order 1 in float: below it a difference of losses is rounding.
+constexpr double kSmoothingMin = 1e-3;
 
 std::string number(double value) {
   std::array<char, 32> text = {};
@@ -22,10 +26,20 @@ std::string number(double value) {
   return {text.data(), end};
 }
 
-std::string bound(const std::string& what, double value, const char* relation, double limit, const char* source) {
+// remedy: what to set where the bound does not hold.
+std::string bound(const std::string& what, double value, const char* relation, double limit, const char* source,
+                  const std::string& remedy = "") {
   const bool holds = relation[0] == '<' ? value <= limit : value >= limit;
   return what + " = " + number(value) + (holds ? ", within " : ", NOT within ") + relation + " " + number(limit) +
-         " (" + source + ")";
+         " (" + source + ")" + (holds || remedy.empty() ? "" : ": set " + remedy);
+}
+
+// "step_size = 0.01 at most", rounded so that it keeps the bound.
+std::string at_most(const std::string& key, double value) {
+  return key + " = " + number(value * (1 - 1e-4)) + " at most";
+}
+std::string at_least(const std::string& key, double value) {
+  return key + " = " + number(value * (1 + 1e-4)) + " at least";
 }
 
 // gamma of 003: half the radius of proximal smoothness, 1 where columns have norm 1. 0 where none is known.
@@ -79,19 +93,25 @@ void advise_several_steps(const RunParameters& p, const Letters& x, std::vector<
 void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
   const double la = x.l * x.alpha;
   if (p.local->local_step_count == 1) {
-    out->push_back(bound("L alpha", la, "<=", 2, "000 (4.7), K = 1"));
+    out->push_back(bound("L alpha", la, "<=", 2, "000 (4.7), K = 1", at_most("step_size", 2 / x.l)));
   } else {
-    out->push_back(bound("L^2 alpha^2 (K+1)(K-2) + L alpha K", la * la * kDistortion * (x.k + 1) * (x.k - 2) + la * x.k,
-                         "<=", 1, "000 (4.8)"));
-    out->push_back(bound("2 L^2 alpha^2", 2 * la * la * kDistortion, "<=", 1, "000 (4.8)"));
+    // The root of a square (L alpha)^2 + K L alpha = 1.
+    const double square = kDistortion * (x.k + 1) * (x.k - 2);
+    const double most = square > 0 ? (std::sqrt(x.k * x.k + 4 * square) - x.k) / (2 * square) : 1 / x.k;
+    out->push_back(bound("L^2 alpha^2 (K+1)(K-2) + L alpha K", la * la * square + la * x.k, "<=", 1, "000 (4.8)",
+                         at_most("step_size", most / x.l)));
+    out->push_back(bound("2 L^2 alpha^2", 2 * la * la * kDistortion, "<=", 1, "000 (4.8)",
+                         at_most("step_size", std::sqrt(0.5 / kDistortion) / x.l)));
   }
   const double delta = p.local->local_step_count == 1 ? 2 - la : 1 - 2 * la * la * kDistortion;
   if (x.mu > 0 && delta > 0) {
     const double limit = 1 / (x.mu * (x.k - 1 + delta));
     if (p.steps->step_rule == StepRule::kHarmonic) {
-      out->push_back(bound("kappa = step_size", p.steps->step_size, ">=", limit, "000 (4.24)"));
+      out->push_back(
+          bound("kappa = step_size", p.steps->step_size, ">=", limit, "000 (4.24)", at_least("step_size", limit)));
     } else {
-      out->push_back(bound("alpha", x.alpha, "<=", limit, "000, linear rate under the RPL condition"));
+      out->push_back(bound("alpha", x.alpha, "<=", limit, "000, linear rate under the RPL condition",
+                           at_most("step_size", limit)));
     }
     const bool is_fixed = p.steps->step_rule == StepRule::kFixed ||
                           (p.steps->step_rule == StepRule::kInverse && p.steps->step_decay == 0);
@@ -117,37 +137,43 @@ void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vecto
 void advise_svrg(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
   if (p.steps->step_rule == StepRule::kBarzilaiBorwein) {
     out->push_back(bound("step_max", p.steps->step_max, ">=", 1 / x.l,
-                         "1/L: below it every Barzilai-Borwein step is cut to step_max"));
+                         "1/L: below it every Barzilai-Borwein step is cut to step_max",
+                         at_least("step_max", 1 / x.l)));
     if (p.local->local_step_count == 1) {
-      out->push_back(bound("step_max", p.steps->step_max, "<=", 2 / x.l, "002, tau = 1"));
+      out->push_back(bound("step_max", p.steps->step_max, "<=", 2 / x.l, "002, tau = 1", at_most("step_max", 2 / x.l)));
     } else if (x.mu > 0) {
       const double least = 9 * kZeta * p.steps->step_max * p.steps->step_max * x.l * x.l / (x.mu * p.steps->step_min);
-      out->push_back(bound("tau = local_step_count", x.k, ">=", least, "002 Theorem 2, one device a round"));
+      out->push_back(bound("tau = local_step_count", x.k, ">=", least, "002 Theorem 2, one device a round",
+                           "local_step_count = " + number(std::ceil(least)) + " at least"));
     }
     return;
   }
   if (p.local->local_step_count == 1) {
-    out->push_back(bound("eta", x.alpha, "<=", 1 / x.l, "002, tau = 1"));
+    out->push_back(bound("eta", x.alpha, "<=", 1 / x.l, "002, tau = 1", at_most("step_size", 1 / x.l)));
   } else if (x.mu > 0) {
-    out->push_back(bound("eta", x.alpha, "<=", x.mu / (9 * kZeta * x.l * x.l), "002 Theorem 1, one device a round"));
+    out->push_back(bound("eta", x.alpha, "<=", x.mu / (9 * kZeta * x.l * x.l), "002 Theorem 1, one device a round",
+                         at_most("step_size", x.mu / (9 * kZeta * x.l * x.l))));
   }
 }
 
 // 003, Theorem 4.1, with M = 1: the other terms of its minimum need bounds of the gradients that nobody gives.
 void advise_projection(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
-  out->push_back(bound("eta_g eta tau", p.steps->server_step * x.alpha * x.k, "<=", 1 / (24 * x.l), "003 Theorem 4.1"));
-  out->push_back(
-      bound("eta_g = server_step", p.steps->server_step, "<=", std::sqrt(x.s), "003 takes the root of n itself"));
+  out->push_back(bound("eta_g eta tau", p.steps->server_step * x.alpha * x.k, "<=", 1 / (24 * x.l), "003 Theorem 4.1",
+                       at_most("step_size", 1 / (24 * x.l * x.k * static_cast<double>(p.steps->server_step)))));
+  out->push_back(bound("eta_g = server_step", p.steps->server_step, "<=", std::sqrt(x.s),
+                       "003 takes the root of n itself", at_most("server_step", std::sqrt(x.s))));
   if (p.local->estimator == EstimatorId::kAnalyticGradient) {
     return;
   }
   const double smoothing = p.local->smoothing;
   if (const double gamma = tube_of(p.model->manifold); gamma > 0) {
-    out->push_back(bound("mu = smoothing", smoothing, "<=", gamma, "003, gamma: the nearest point is unique"));
+    out->push_back(bound("mu = smoothing", smoothing, "<=", gamma, "003, gamma: the nearest point is unique",
+                         at_most("smoothing", gamma)));
   }
   const double work = static_cast<double>(p.model->shape.size()) * x.s * x.k * x.t;
   out->push_back(bound("mu = smoothing", smoothing, "<=", 1 / work,
-                       "003: of the order of 1/(p r n tau K) for its rate; in float shorter than 1e-3 is rounding"));
+                       "003: of the order of 1/(p r n tau K) for its rate; in float shorter than 1e-3 is rounding",
+                       at_most("smoothing", std::fmax(1 / work, kSmoothingMin))));
 }
 
 // While the slowest device does its steps, each other one makes at most slowest / fastest updates, buffer_size of which
@@ -175,8 +201,17 @@ std::vector<std::string> advice(const RunParameters& parameters) {
   if (std::string hint = builtin_problem_hint(parameters.model->problem); !hint.empty()) {
     lines.push_back("problem = " + parameters.model->problem + ": " + std::move(hint));
   }
+  if (std::string sentence = find_long_upload(parameters); !sentence.empty()) {
+    lines.push_back(std::move(sentence));
+  }
   advise_staleness(parameters, &lines);
   if (!(parameters.constants->smoothness > 0)) {
+    return lines;
+  }
+  if (chooses_step(parameters)) {
+    lines.push_back(
+        "step_size = auto: the server finds the step by itself and reads no smoothness; leave smoothness out, or set "
+        "step_size to a number to have it judged");
     return lines;
   }
   const Letters letters(parameters);

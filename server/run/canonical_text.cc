@@ -28,8 +28,8 @@ std::map<std::string, std::string> parse_lines(const std::string& text) {
 
 std::string canonical_text(const RunParameters& parameters) {
   std::string text;
-  visit_fields(parameters, [&text](const char* key, const auto& field) {
-    text += std::string(key) + " = " + field_text(field) + "\n";
+  visit_keys(parameters, [&text](const Key& key, const auto& field) {
+    text += std::string(key.name) + " = " + key_text(key, field) + "\n";
   });
   return text;
 }
@@ -37,12 +37,12 @@ std::string canonical_text(const RunParameters& parameters) {
 uint64_t parameters_digest(const RunParameters& parameters) {
   const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
   uint64_t digest = kDigestStart;
-  visit_fields(parameters, [&](const char* key, const auto& field) {
-    const std::string value = field_text(field);
-    if (defaults.at(key) == value) {
+  visit_keys(parameters, [&](const Key& key, const auto& field) {
+    const std::string value = key_text(key, field);
+    if (defaults.at(key.name) == value) {
       return;
     }
-    for (const char c : std::string(key) + " = " + value + "\n") {
+    for (const char c : std::string(key.name) + " = " + value + "\n") {
       digest = digest_byte(digest, static_cast<uint8_t>(c));
     }
   });

@@ -8,8 +8,10 @@
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
+#include "server/run/units_keys.h"
 #include "server/run/wire_keys.h"
 
 namespace gradstream {
@@ -21,11 +23,11 @@ Objection check_parameters(const RunParameters& p) {
       // What a device does.
       check_local_work, check_uploads, check_batches, check_proximal, check_svrg, check_steps,
       // The point, and what is minimised.
-      check_model,
+      check_model, check_units,
       // What the server does with answers, once every number is in its range.
       check_ranges, check_groups, check_participation, check_over_selection, check_straggler, check_timed_work,
       check_retry, check_weight_share, check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve,
-      check_kept_models};
+      check_kept_models, check_quality};
   for (const auto check : kChecks) {
     if (Objection objection = check(p)) {
       return objection;

@@ -13,7 +13,11 @@ namespace gradstream {
 namespace {
 
 template <typename Field>
-bool is_in(const Range& range, const Field& field) {
+bool is_in(const Key& key, const Field& field) {
+  const Range& range = key.range;
+  if (is_zero_word(key, field)) {
+    return true;
+  }
   if constexpr (std::is_same_v<Field, std::string>) {
     return range.has(static_cast<double>(field.size()));
   } else if constexpr (std::is_floating_point_v<Field>) {
@@ -34,6 +38,9 @@ std::string wanted_text(const Key& key) {
   std::string text = range_text(key.range, key.unit);
   std::erase(text, '`');  // of Markdown
   const bool is_open = text.starts_with("from ");
+  if (key.has_zero_word()) {
+    text += std::string(", or ") + key.zero_word;
+  }
   if (has_unit) {
     return is_open ? "at least" + text.substr(4) : text;
   }
@@ -59,7 +66,7 @@ Objection check_range(const RunParameters& p, std::string_view name) {
   visit_keys(p, [&](const Key& key, const auto& field) {
     if (key.name == name) {
       is_key = true;
-      objection = is_in(key.range, field) ? "" : refusal(key, field);
+      objection = is_in(key, field) ? "" : refusal(key, field);
     }
   });
   GS_ASSERT(is_key);
@@ -71,7 +78,7 @@ Objection check_ranges(const RunParameters& p) {
   visit_keys(p, [&](const Key& key, const auto& field) {
     // A product is one column that may be longer than any other; check_model() knows how long.
     const bool is_product = p.model->manifold == ManifoldId::kProduct && key.name == std::string_view("rows");
-    if (!objection && !is_product && key.range.where[0] == '\0' && !is_in(key.range, field)) {
+    if (!objection && !is_product && key.range.where[0] == '\0' && !is_in(key, field)) {
       objection = refusal(key, field);
     }
   });

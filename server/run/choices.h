@@ -55,6 +55,18 @@ enum class DelaySwitchBy : uint8_t {
   kCosine,      // of the angle between the displacement delta and the drift b
   kDriftRatio,  // |b| / |delta|
 };
+// What devices subtract from each column of their samples, and what they multiply it by, before they train
+// (server/run/units_keys.h).
+enum class Centre : uint8_t {
+  kNone,
+  kFederated,  // the mean of the column over the whole fleet
+};
+enum class UnitScale : uint8_t {
+  kNone,
+  kCommon,     // one factor for all columns: 1 / root of the total variance
+  kDeviation,  // 1 / deviation of the column
+  kRange,      // 1 / (largest - least value of the column)
+};
 // Which iterate of its local path a device sends (002, options 1 and 2).
 enum class Iterate : uint8_t { kLast, kUniform };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 
+#include "server/run/key.h"
 #include "server/run/names.h"
 
 namespace gradstream {
@@ -25,6 +26,21 @@ std::string field_text(Float value) {
 }
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string field_text(Enum value) { return name_of(value); }
+
+// Whether the field stands for the key's word for 0.
+template <typename Field>
+bool is_zero_word(const Key& key, const Field& field) {
+  if constexpr (std::is_floating_point_v<Field>) {
+    return key.has_zero_word() && field == 0;
+  } else {
+    return false;
+  }
+}
+// The text of a key's value.
+template <typename Field>
+std::string key_text(const Key& key, const Field& field) {
+  return is_zero_word(key, field) ? key.zero_word : field_text(field);
+}
 
 }  // namespace gradstream
 

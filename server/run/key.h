@@ -33,6 +33,10 @@ struct Key {
   const char* unit = "";       // "": a word, a text or a number without one
   Range range;                 // of numbers and texts; words have their table in server/run/names.h
   const char* sentence = "";   // Markdown, without a line break or '|'
+  // Of a number whose range is above 0: the word that people write and read where the field holds 0; "": 0 is refused.
+  const char* zero_word = "";
+
+  constexpr bool has_zero_word() const { return zero_word[0] != '\0'; }
 };
 
 }  // namespace gradstream

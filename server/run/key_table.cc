@@ -26,8 +26,8 @@ bool has_ends(const Range& range) { return !std::isinf(range.least) || !std::isi
 // What a field takes, and its default.
 template <typename Field>
 void describe(const Key& key, const Field& field, KeyRow* out) {
-  out->value = field_text(field);
-  out->is_word = std::is_same_v<Field, std::string> || std::is_enum_v<Field>;
+  out->value = key_text(key, field);
+  out->is_word = std::is_same_v<Field, std::string> || std::is_enum_v<Field> || is_zero_word(key, field);
   out->has_words = std::is_same_v<Field, bool> || std::is_enum_v<Field>;
   if constexpr (std::is_same_v<Field, bool>) {
     out->takes = "true, false";
@@ -39,6 +39,9 @@ void describe(const Key& key, const Field& field, KeyRow* out) {
     out->takes = "text";
   } else {
     out->takes = std::is_integral_v<Field> ? range_text(from(0), key.unit) : "a number";
+  }
+  if (key.has_zero_word()) {
+    out->takes += std::string(", or \"") + key.zero_word + "\"";
   }
 }
 
@@ -52,7 +55,7 @@ bool is_needed(const Key& key, const Field& field) {
   } else if constexpr (std::is_enum_v<Field> || std::is_same_v<Field, bool>) {
     return false;
   } else {
-    return !key.range.has(static_cast<double>(field));
+    return !key.range.has(static_cast<double>(field)) && !is_zero_word(key, field);
   }
 }
 

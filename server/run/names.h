@@ -128,6 +128,14 @@ inline constexpr auto kEnumNames<DelaySwitchBy> =
                                             {"cosine", DelaySwitchBy::kCosine},
                                             {"drift_ratio", DelaySwitchBy::kDriftRatio}});
 template <>
+inline constexpr auto kEnumNames<Centre> = std::to_array<EnumName<Centre>>({{"none", Centre::kNone},
+                                                                            {"federated", Centre::kFederated}});
+template <>
+inline constexpr auto kEnumNames<UnitScale> = std::to_array<EnumName<UnitScale>>({{"none", UnitScale::kNone},
+                                                                                  {"common", UnitScale::kCommon},
+                                                                                  {"deviation", UnitScale::kDeviation},
+                                                                                  {"range", UnitScale::kRange}});
+template <>
 inline constexpr auto kEnumNames<LatePolicy> = std::to_array<EnumName<LatePolicy>>({{"drop", LatePolicy::kDrop},
                                                                                     {"weight", LatePolicy::kWeight}});
 template <>

@@ -13,8 +13,11 @@
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
+#include "server/run/quality_keys.h"
+#include "server/run/stages.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
+#include "server/run/units_keys.h"
 #include "server/run/wire_keys.h"
 
 namespace gradstream {
@@ -45,6 +48,8 @@ template class KeyGroup<DelayKeys, DelayCore>;
 template class KeyGroup<AverageKeys>;
 template class KeyGroup<ConstantKeys>;
 template class KeyGroup<PaceKeys>;
+template class KeyGroup<UnitsKeys>;
+template class KeyGroup<QualityKeys>;
 
 bool has_scalars(EstimatorId id) {
   return id == EstimatorId::kProjectionOneSided || id == EstimatorId::kProjectionTwoSided;
@@ -150,7 +155,9 @@ bool RunParameters::waits_for_all() const {
 
 uint32_t RunParameters::phase_count() const { return local->solver == SolverId::kSvrg ? 2 : 1; }
 
-uint32_t RunParameters::version_count() const { return trigger->round_count * phase_count(); }
+uint32_t RunParameters::version_count() const {
+  return trigger->round_count * phase_count() + stage_version_count(*this);
+}
 
 uint32_t RunParameters::least_steps() const {
   return trigger->steps_min == 0 ? local->local_step_count : trigger->steps_min;

@@ -1,7 +1,7 @@
 // What a run is: the frozen parameters that every version, task and replica follow. Made from a TOML file by config.*,
 // stored with the run, compared by digest at every start of the server.
 //
-// The keys stand in eleven groups. The header of a group has all that is said of its keys: unit, range and a sentence
+// The keys stand in twelve groups. The header of a group has all that is said of its keys: unit, range and a sentence
 // for people. It also has their types and defaults, but for the keys that most of the server reads: these stand in
 // server/run/run_core.h. The source of a group has the checks. Include the header that has the keys you read.
 #ifndef GRADSTREAM_SERVER_RUN_RUN_PARAMETERS_H_
@@ -43,6 +43,8 @@ struct DelayKeys;
 struct AverageKeys;
 struct ConstantKeys;
 struct PaceKeys;
+struct UnitsKeys;
+struct QualityKeys;
 
 // The problem that is made of a network, as runtime/problem/network.h has it.
 inline constexpr const char* kNetworkProblemName = "network";
@@ -61,6 +63,8 @@ struct RunParameters {
   KeyGroup<AverageKeys> average;                          // server/run/average_keys.h
   KeyGroup<ConstantKeys> constants;                       // server/run/constant_keys.h
   KeyGroup<PaceKeys> pace;                                // server/run/pace_keys.h
+  KeyGroup<UnitsKeys> units;                              // server/run/units_keys.h
+  KeyGroup<QualityKeys> quality;                          // server/run/quality_keys.h
 
   StreamKind stream() const;
   // 0: the run trains no network, or the key is no digest.
@@ -81,7 +85,7 @@ struct RunParameters {
   Real step_size_at(uint32_t round) const;
   // Versions of one round: phases, each of which closes a version.
   uint32_t phase_count() const;
-  // The version that ends the run, if no phase of a round fails.
+  // The version that ends the run, if no stage and no phase of a round fails.
   uint32_t version_count() const;
   // Bits of the ModelParts that versions may hold beside the model.
   uint32_t model_parts() const;

@@ -1,15 +1,53 @@
 #include "server/run/step_keys.h"
 
+#include <string>
+
 #include "server/run/check_range.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
+#include "server/run/stages.h"
 
 namespace gradstream {
+
+namespace {
+
+// Of a run whose step follows from what devices report along its records.
+Objection check_auto_step(const RunParameters& p) {
+  if (p.steps->step_decay > 0) {
+    return "step_size, step_decay: auto finds the decay too; set step_decay to 0, or step_size to a number";
+  }
+  if (p.local->barzilai_borwein != BarzilaiBorwein::kNone) {
+    return "step_size, barzilai_borwein: two rules would make the step; set barzilai_borwein to none, or step_size to "
+           "a number";
+  }
+  if (p.steps->step_rule != StepRule::kInverse) {
+    return "step_size, step_rule: auto is a rule of its own; leave step_rule out, or set step_size to a number";
+  }
+  if (p.has_memory()) {
+    return "step_size, correction_form: a step along a memory of older updates is not what auto measures; set "
+           "correction_form to local or none, or step_size to a number";
+  }
+  if (p.delay->delay_rule != DelayRule::kNone) {
+    return "step_size, delay_rule: a delay rule makes another step for every update, and auto needs the lines of many "
+           "devices along one; set step_size to a number";
+  }
+  if (p.trigger->buffer_size > 0 && p.trigger->buffer_size < kLineCountMin) {
+    return "step_size, buffer_size: auto needs the lines of " + std::to_string(kLineCountMin) +
+           " updates in a version; raise buffer_size to that, or set step_size to a number";
+  }
+  return {};
+}
+
+}  // namespace
 
 Objection check_steps(const RunParameters& p) {
   for (const char* const key : {"step_size", "step_decay", "server_step", "step_offset", "step_period"}) {
     if (Objection objection = check_range(p, key)) {
       return objection;
     }
+  }
+  if (chooses_step(p)) {
+    return check_auto_step(p);
   }
   if (p.steps->step_decay > 0 && p.steps->step_rule != StepRule::kInverse) {
     return "step_decay, step_rule: only rule inverse reads step_decay; set it to 0";

@@ -18,7 +18,9 @@ struct StepKeys : StepCore {
   static void visit(Keys& keys, Visit& visit) {
     visit(Key{"step_rule", "", {}, "This rule makes the step size of each round (`docs/algorithms.md`, Steps)."},
           keys.step_rule);
-    visit(Key{"step_size", "", above(0), "The first round takes this step size."}, keys.step_size);
+    visit(Key{"step_size", "", above(0),
+              "The first round takes this step size; with `auto` the server finds the step of every round.", "auto"},
+          keys.step_size);
     visit(Key{"step_decay", "", from(0), "Rule `inverse` divides the step size of round k by 1 + `step_decay` k."},
           keys.step_decay);
     visit(Key{"step_offset", "", from(0), "The rules `printed`, `code` and `harmonic` divide by this beta or gamma."},
@@ -34,6 +36,10 @@ struct StepKeys : StepCore {
     visit(Key{"server_step", "", above(0), "The server multiplies its step by this factor."}, keys.server_step);
   }
 };
+
+// Lines of a version that change the step of a run with step_size "auto", where so many devices are asked
+// (server/rules/step_rule.h). Reason: of two either may be an outlier.
+inline constexpr uint32_t kLineCountMin = 3;
 
 // A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_steps(const RunParameters& run);

@@ -18,6 +18,11 @@ uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
   return parameters.trigger->update_min == 0 ? goal : std::min(parameters.trigger->update_min, goal);
 }
 
+uint32_t least_of_all(const RunParameters& parameters, uint32_t asked_count) {
+  return parameters.trigger->buffer_size > 0 ? std::min(parameters.trigger->buffer_size, asked_count)
+                                             : update_least(parameters, asked_count);
+}
+
 const char* trigger_name(Trigger trigger) {
   switch (trigger) {
     case Trigger::kGoal:
@@ -40,7 +45,9 @@ RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& p
                         : has_buffer       ? parameters.trigger->buffer_size
                                            : update_goal(parameters, progress.asked_count);
   // At the deadline a buffer that is not full is emptied with what is there.
-  const uint32_t least = has_buffer ? 1 : update_least(parameters, progress.asked_count);
+  const uint32_t least = progress.is_anchor ? least_of_all(parameters, progress.asked_count)
+                         : has_buffer       ? 1
+                                            : update_least(parameters, progress.asked_count);
   const bool has_goal = counted > 0 && counted >= goal;
   const bool has_least = counted > 0 && counted >= least;
   if (has_goal) {

@@ -20,6 +20,9 @@ namespace gradstream {
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count);
 uint32_t update_least(const RunParameters& parameters, uint32_t asked_count);
 
+// q of a phase or stage that wants everybody asked: that of a round, or where there are no rounds the buffer's size.
+uint32_t least_of_all(const RunParameters& parameters, uint32_t asked_count);
+
 // Why a round closed. Values stand in the journal; never renumber.
 enum class Trigger : uint8_t { kNone = 0, kGoal = 1, kDeadline = 2, kStallEnded = 3 };
 // Static text, as logs and exports have it; "none" for kNone.
@@ -32,7 +35,7 @@ struct RoundProgress {
   uint32_t extension_count = 0;
   bool is_stalled = false;
   bool is_past_deadline = false;
-  bool is_anchor = false;   // a phase that wants the gradient of everybody asked: k is that number, q the run's
+  bool is_anchor = false;   // a phase or stage that wants everybody asked: k is that number, q least_of_all()
   uint32_t late_count = 0;  // accepted answers made from older versions
 };
 

@@ -14,9 +14,11 @@
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_parameters.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
+#include "server/run/units_keys.h"
 #include "server/run/wire_keys.h"
 
 namespace gradstream {
@@ -35,6 +37,8 @@ void visit_groups(Parameters& p, Visit&& visit) {
   visit(p.average.keys());
   visit(p.constants.keys());
   visit(p.pace.keys());
+  visit(p.units.keys());
+  visit(p.quality.keys());
 }
 
 // Calls visit(key, field) for the two keys that stand in no group.

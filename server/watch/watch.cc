@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/visit_keys.h"
 
@@ -92,12 +93,26 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
   metrics.gauge("gradstream_round_answers", "Answers in for the open round.", s.round.answers);
   metrics.gauge("gradstream_round_wanted", "Answers that close it.", s.round.wanted);
   metrics.gauge("gradstream_round_asked", "Devices asked in it.", s.round.asked);
+  if (s.quality) {
+    metrics.begin("gradstream_quality", "gauge", "The newest evaluation on samples held out, by its metric.");
+    metrics.sample("gradstream_quality", std::string("metric=\"") + quality_metric_name(s.metric) + "\"",
+                   number(s.quality->metric));
+    metrics.gauge("gradstream_quality_loss", "Mean loss on samples held out, of the same version.", s.quality->loss);
+    metrics.gauge("gradstream_quality_version", "The version that was evaluated.", s.quality->version);
+    metrics.gauge("gradstream_quality_devices", "Devices that have evaluated it.", s.quality->device_count);
+    metrics.gauge("gradstream_quality_samples", "Samples that they hold out.",
+                  static_cast<double>(s.quality->sample_count));
+  }
   if (!s.rounds.empty()) {
     const RoundSummary& last = s.rounds.back().summary;
     metrics.gauge("gradstream_version_timestamp_seconds", "When the newest version was made.",
                   seconds_of(last.time_ms));
     metrics.gauge("gradstream_round_loss", "Mean loss of the devices before their local steps, of the last round.",
                   last.loss_before);
+    if (last.step > 0) {
+      metrics.gauge("gradstream_step_size", "Step size of the open round, in a run that chooses it by itself.",
+                    last.step);
+    }
   }
 }
 
@@ -150,7 +165,20 @@ std::string list_of(const Entries& entries, TextOf&& text_of) {
   return text + "]";
 }
 
-std::string json_of(const WatchedRound& watched) {
+std::string json_of(const std::optional<Quality>& quality, QualityMetric metric) {
+  return !quality ? "null"
+                  : Object()
+                        .add("version", quality->version)
+                        .word("metric", quality_metric_name(metric))
+                        .add("value", quality->metric)
+                        .add("text", quality_text(metric, quality->metric))
+                        .add("loss", quality->loss)
+                        .add("devices", quality->device_count)
+                        .add("samples", quality->sample_count)
+                        .text();
+}
+
+std::string json_of(const WatchedRound& watched, QualityMetric metric) {
   const RoundSummary& round = watched.summary;
   return Object()
       .add("version", round.version)
@@ -166,8 +194,11 @@ std::string json_of(const WatchedRound& watched) {
       .add("missing", round.missing)
       .add("loss_before", round.loss_before)
       .add("loss_after", round.loss_after)
+      .raw("quality", json_of(round.quality, metric))
       .add("upload_bytes", round.upload_bytes)
       .add("record_bytes", round.record_bytes)
+      .add("step", round.step)
+      .add("bound", round.bound)
       .add("wire_bytes_received", watched.wire_bytes_received)
       .add("wire_bytes_sent", watched.wire_bytes_sent)
       .text();
@@ -234,11 +265,16 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
 
 std::string parameters_json(const RunParameters& parameters) {
   Object object;
-  visit_fields(parameters, [&](const char* key, const auto& value) {
+  visit_keys(parameters, [&](const Key& field, const auto& value) {
     using Value = std::decay_t<decltype(value)>;
+    const char* const key = field.name;
     if constexpr (std::is_enum_v<Value>) {
       object.word(key, name_of(value));
     } else if constexpr (std::is_floating_point_v<Value>) {  // as short as the type allows: 0.1, not 0.10000000149
+      if (is_zero_word(field, value)) {
+        object.word(key, field.zero_word);
+        return;
+      }
       std::array<char, 32> text = {};
       const char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
       object.raw(key, std::string_view(text.data(), static_cast<size_t>(end - text.data())));
@@ -288,6 +324,7 @@ std::string run_json(const WatchSnapshot& s) {
       .add("digest", hex(s.digest))
       .add("round_count", s.round_count)
       .raw("round", open.text())
+      .raw("quality", json_of(s.quality, s.metric))
       .raw("parameters", s.parameters == nullptr ? "{}" : parameters_json(*s.parameters))
       .text();
 }
@@ -421,8 +458,8 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
              .raw("counters", counters.text())
              .raw("refusals", refusals_json(s.coordinator))
              .raw("http", http_json(http))
-             .raw("rounds",
-                  list_of(std::span(first, s.rounds.end()), [](const WatchedRound& round) { return json_of(round); }))
+             .raw("rounds", list_of(std::span(first, s.rounds.end()),
+                                    [&s](const WatchedRound& round) { return json_of(round, s.metric); }))
              .text() +
          "\n";
 }

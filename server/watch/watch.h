@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,8 @@ struct WatchSnapshot {
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
   ProgressView progress;
+  std::optional<Quality> quality;  // of the newest version that devices have evaluated
+  QualityMetric metric = QualityMetric::kLoss;
   // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
   // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;
@@ -117,6 +120,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
   visit("messages_over_rate", "Messages beyond device_messages_per_s_max.", c.messages_over_rate);
   visit("steps_failed", "Versions whose updates made no step.", c.steps_failed);
+  visit("lines_dropped", "Lines of updates along no record of the last two.", c.lines_dropped);
   visit("drifts", "Times that the losses moved away after they had settled.", c.drifts);
 }
 

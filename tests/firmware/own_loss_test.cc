@@ -1,4 +1,5 @@
 // The examples of docs/own_loss.md: they stand there as they are compiled here, and they train.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +14,7 @@
 
 const gs_linked_problem* robust_problem();
 extern "C" const gs_linked_problem* calibration_problem(void);
+extern "C" const gs_linked_problem* kpca_by_eigen(const gs_sample_source* samples);
 
 namespace gradstream {
 namespace {
@@ -24,7 +26,8 @@ std::string read_text(const std::string& path) {
 
 TEST(OwnLoss, ExamplesStandInTheDocumentAsTheyAreCompiled) {
   const std::string document = read_text("docs/own_loss.md");
-  for (const char* path : {"tests/firmware/own_loss_example.cc", "tests/firmware/own_loss_example_c.c"}) {
+  for (const char* path : {"tests/firmware/own_loss_example.cc", "tests/firmware/own_loss_example_c.c",
+                           "tests/firmware/own_loss_example_eigen.cc", "tests/firmware/own_manifold_example.cc"}) {
     const std::string example = read_text(path);
     ASSERT_FALSE(example.empty());
     EXPECT_NE(document.find(example), std::string::npos) << path;
@@ -89,6 +92,24 @@ TEST(OwnLoss, TrainsTheCExampleByForwardPasses) {
 
 TEST(OwnLoss, TrainsTheCExampleByItsGradient) {
   EXPECT_EXIT(expect_direction(calibration_problem(), "calibration", StreamKind::kTangentBlock),
+              testing::ExitedWithCode(0), "");
+}
+
+// Readings whose principal direction is that of the other examples.
+int read_direction(const void*, uint32_t index, float* out) {
+  constexpr float kReadings[4][3] = {{0.6F, 0.8F, 0.1F}, {0.7F, 0.7F, 0}, {0.5F, 0.9F, 0.1F}, {1.2F, 1.6F, 0.1F}};
+  std::copy_n(kReadings[index], 3, out);
+  return 0;
+}
+constexpr gs_sample_source kDirection = {nullptr, 4, 3, read_direction};
+
+TEST(OwnLoss, TrainsTheEigenExampleByForwardPasses) {
+  EXPECT_EXIT(expect_direction(kpca_by_eigen(&kDirection), "kpca", StreamKind::kScalarStream),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST(OwnLoss, TrainsTheEigenExampleByItsGradient) {
+  EXPECT_EXIT(expect_direction(kpca_by_eigen(&kDirection), "kpca", StreamKind::kTangentBlock),
               testing::ExitedWithCode(0), "");
 }
 

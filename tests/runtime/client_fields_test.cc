@@ -13,7 +13,7 @@
 namespace gradstream {
 namespace {
 
-constexpr size_t kWordCount = 36;
+constexpr size_t kWordCount = 39;
 
 gs_Welcome some_welcome() {
   gs_Welcome welcome = {};

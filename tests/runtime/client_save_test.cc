@@ -151,7 +151,7 @@ TEST(ClientSave, FlashThatARoundTakes) {
   }
   ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
   size += FlashLog::record_size(static_cast<uint32_t>(link.saves.back().size()));
-  EXPECT_EQ(size, 3200U);
+  EXPECT_EQ(size, 3312U);
 }
 
 // A restart from every state ever saved, also from one that is rounds old.
@@ -256,7 +256,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 304;
+constexpr size_t kHeaderSize = 408;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {
@@ -278,15 +278,17 @@ TEST(ClientSave, TheWordsOfAHeaderArePinned) {
   ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
   // clang-format off
   const std::vector<uint32_t> wanted = {
-      0x53534753, 4, 4, 0x77,                                // magic, format, size of a number, owner
+      0x53534753, 5, 4, 0x77,                                // magic, format, size of a number, owner
       1, 77, 0, 3, 0, 0, 8, 2, 2, 1, 1, 6, 4, 0,             // the run, up to its parts
       2, 1, kAny, 0, 0,                                      // version, model, correction
       18, 1, 0,                                              // slots, the accepted upload's record
       0, 0, 0, 1,                                            // correction, scale of sums, mean, error feedback
       1, kAny, kAny, kAny, 0, 0,                             // residual, parts of a product
+      0, 0, 0, 0, 0,                                         // units, lines, held-out samples; the table of units
       3, 2, 2, 4, 16, 18, kAny, 0, kAny, kAny, 3, 2, 0,      // pending upload
-      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                 // accepted
-      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kAny};          // held, checksum
+      0, 0, 0, 0, 0, 0, 0,                                   // its stage, its line and its evaluation
+      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,     // accepted
+      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kAny};  // held, checksum
   // clang-format on
   std::vector<uint32_t> words(kHeaderSize / sizeof(uint32_t));
   ASSERT_EQ(words.size(), wanted.size());

@@ -135,13 +135,16 @@ TEST(ClientSlots, WhatWasSavedIsTakenOverOnlyWhole) {
 
 TEST(ClientSlots, TheListNamesEveryFieldOfAnUpload) {
   StoredUpload upload;
-  auto& [sequence, base, steps, directions, values, size, crc, time, before, after, encoding, kind, correction] =
-      upload;
+  auto& [sequence, base, steps, directions, values, size, crc, time, before, after, encoding, kind, correction, stage,
+         has_line, slope, curvature, held_out, held_out_loss, metric] = upload;
   sequence = 1, base = 2, steps = 3, directions = 4, values = 5, size = 6, crc = 7, time = 8;
   before = 0.5F, after = -2, encoding = Encoding::kInt8, kind = StreamKind::kTangentBlock, correction = true;
+  stage = TaskStage::kStart, has_line = true, slope = -0.5F, curvature = 1;
+  held_out = 9, held_out_loss = 2, metric = 0.5F;
   uint32_t words[kUploadWordCount] = {};
   store_fields(kUploadFields, &upload, words);
-  const std::vector<uint32_t> wanted = {1, 2, 3, 4, 5, 6, 7, 8, 0x3f000000, 0xc0000000, 3, 2, 1};
+  const std::vector<uint32_t> wanted = {1, 2, 3, 4, 5, 6,          7,          8, 0x3f000000, 0xc0000000,
+                                        3, 2, 1, 4, 1, 0xbf000000, 0x3f800000, 9, 0x40000000, 0x3f000000};
   EXPECT_EQ(std::vector<uint32_t>(std::begin(words), std::end(words)), wanted);
   StoredUpload back;
   load_fields(kUploadFields, words, &back);

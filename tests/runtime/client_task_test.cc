@@ -5,6 +5,8 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +14,7 @@
 
 #include "runtime/link/client.h"
 #include "runtime/manifold/fixed_rank.h"
+#include "runtime/problem/holdout.h"
 #include "tests/support/client_support.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_server.h"
@@ -604,6 +607,100 @@ TEST(ClientTask, ARunThatKeepsFewerUploadsBeginsAnew) {
   FakeLink link(device, server);
   ASSERT_NO_FATAL_FAILURE(meet_another(link, 1, second));
   expect_same_end(second, link.client(), undisturbed);
+}
+
+// ---- Samples that are held out ----
+
+// Three in ten, and evaluations of every second version.
+void hold_out(FakeServer& server, uint32_t holdout) {
+  server.edit = [holdout](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.holdout = holdout;
+    } else if (message.which_body == gs_ServerMessage_task_tag) {
+      message.body.task.evaluates = message.body.task.version % 2 == 0;
+    }
+  };
+}
+
+TEST(ClientTask, AnUpdateSaysTheEvaluationThatItsTaskAsksFor) {
+  for (const FakeRun& run : {FakeRun{}, tangent_run()}) {
+    for (const uint16_t slice : {0, 1}) {
+      FakeDevice device;
+      FakeServer server(run);
+      hold_out(server, 19661);
+      std::map<uint32_t, std::optional<gs_Evaluation>> said;
+      server.intercept = [&said](const DeviceMessage& message) {
+        if (message.which_body == gs_DeviceMessage_update_scalars_tag) {
+          const gs_UpdateScalars& update = message.body.update_scalars;
+          said[update.base_version] = update.has_evaluation ? std::optional(update.evaluation) : std::nullopt;
+        } else if (message.which_body == gs_DeviceMessage_update_tangent_tag) {
+          const gs_UpdateTangent& update = message.body.update_tangent;
+          said[update.base_version] = update.has_evaluation ? std::optional(update.evaluation) : std::nullopt;
+        }
+        return false;
+      };
+      const std::vector<Real> first(server.model().model(), server.model().model() + run.shape.size());
+      FakeLink link(device, server);
+      link.client().set_slice(slice);
+      ASSERT_TRUE(link.run_to_end());
+      ASSERT_EQ(said.size(), run.round_count);
+      for (const auto& [version, evaluation] : said) {
+        EXPECT_EQ(evaluation.has_value(), version % 2 == 0) << version;
+      }
+      // Version 0 is the model that the server began with.
+      std::vector<uint16_t> held;
+      for (uint16_t i = 0; i < 10; ++i) {
+        if (is_held_out(i, 19661)) {
+          held.push_back(i);
+        }
+      }
+      TestArena memory;
+      const Batch batch = {held.data(), static_cast<uint32_t>(held.size())};
+      const Result<Real> loss = kKpcaOps.loss(&device.samples.source, run.shape, first.data(), batch, memory.arena);
+      ASSERT_TRUE(loss.ok() && said[0].has_value());
+      EXPECT_EQ(said[0]->sample_count, held.size());
+      EXPECT_NEAR(said[0]->loss, loss.value(), 1e-5);
+      EXPECT_GT(said[0]->metric, 0);
+      EXPECT_LE(said[0]->metric, 1);
+      EXPECT_NE(server.last_hello.capabilities.features >> gs_FEATURE_EVALUATION & 1U, 0U);
+    }
+  }
+}
+
+// A sample that cannot be had while it evaluates costs the evaluation, and no more than that.
+TEST(ClientTask, AnEvaluationThatFailsCostsNoTask) {
+  FakeDevice device;
+  for (uint32_t c = 0; c < 8; ++c) {
+    device.samples.values[c] = std::numeric_limits<Real>::quiet_NaN();  // sample 0 is held out
+  }
+  FakeServer server{FakeRun{}};
+  hold_out(server, 19661);
+  bool has_evaluation = false;
+  server.intercept = [&has_evaluation](const DeviceMessage& message) {
+    has_evaluation = has_evaluation || (message.which_body == gs_DeviceMessage_update_scalars_tag &&
+                                        message.body.update_scalars.has_evaluation);
+    return false;
+  };
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_FALSE(has_evaluation);
+  EXPECT_EQ(link.client().counters().tasks_refused, 0U);
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+}
+
+// The server learns how many samples it holds, and how many it needs.
+TEST(ClientTask, ADeviceWhoseSamplesAreAllHeldOutRefusesWithTheirNumber) {
+  FakeDevice device;
+  device.samples.source.count = 1;
+  FakeServer server{FakeRun{}};
+  hold_out(server, 45000);  // the first three samples are held out, the fourth one is not
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+  EXPECT_EQ(server.refusals[0].reason, gs_REASON_OUT_OF_RANGE);
+  EXPECT_EQ(server.refusals[0].sample, 0U);
+  EXPECT_EQ(server.refusals[0].value, 1);
+  EXPECT_EQ(server.refusals[0].least, 4);
+  EXPECT_EQ(server.refusals[0].most, kSampleCountMax);
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "runtime/training/estimator.h"
 
+#include <algorithm>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "runtime/problem/holdout.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -118,6 +121,64 @@ TEST(Estimator, IsFoundByItsId) {
   EXPECT_FALSE(kAnalyticGradientOps.uses_scalars);
   EXPECT_TRUE(kProjectionOneSidedOps.uses_scalars);
   EXPECT_TRUE(kProjectionTwoSidedOps.uses_scalars);
+}
+
+// ---- Samples that are held out ----
+
+TEST_F(BatchTest, NoBatchHasASampleThatIsHeldOut) {
+  for (const uint32_t holdout : {1U, 13107U, 32768U, 60000U}) {
+    input.holdout = holdout;
+    std::vector<uint16_t> trained;
+    for (uint16_t i = 0; i < 50; ++i) {
+      if (!is_held_out(i, holdout)) {
+        trained.push_back(i);
+      }
+    }
+    EXPECT_EQ(trained_count(input), trained.size());
+    for (const BatchMode mode : {BatchMode::kCommon, BatchMode::kAll}) {
+      for (const uint32_t size : {1U, 8U, 49U, 50U, 64U}) {
+        for (input.step = 0; input.step < 20; ++input.step) {
+          parameters.batch_mode = mode;
+          parameters.batch_size = size;
+          TestArena fresh;
+          ScratchScope scope(fresh.arena);
+          const Result<Batch> batch = draw_batch(input, fresh.arena);
+          ASSERT_TRUE(batch.ok());
+          const size_t wanted = mode == BatchMode::kAll ? trained.size() : std::min<size_t>(size, trained.size());
+          ASSERT_EQ(batch.value().count, wanted);
+          std::set<uint16_t> seen;
+          for (uint32_t at = 0; at < batch.value().count; ++at) {
+            const auto index = static_cast<uint16_t>(batch.value().at(at));
+            EXPECT_FALSE(is_held_out(index, holdout));
+            EXPECT_TRUE(seen.insert(index).second) << "once";
+          }
+          EXPECT_EQ(fresh.arena.high_water_size(), batch_scratch_size(input));
+        }
+      }
+    }
+    parameters.batch_mode = BatchMode::kPerDirection;
+    std::set<uint16_t> drawn;
+    for (input.step = 0; input.step < 50; ++input.step) {
+      for (uint32_t j = 0; j < 16; ++j) {
+        drawn.insert(sample_of_direction(input, j));
+      }
+    }
+    EXPECT_EQ(drawn, std::set<uint16_t>(trained.begin(), trained.end())) << "each is drawn some time, and no other";
+  }
+}
+
+TEST_F(BatchTest, AShareThatLeavesNoSampleIsRefused) {
+  for (const BatchMode mode : {BatchMode::kCommon, BatchMode::kAll, BatchMode::kPerDirection}) {
+    parameters.batch_mode = mode;
+    input.holdout = 13107;
+    EXPECT_EQ(check_batch(input), Status::kOk);
+    const TestSamples one(1, 6, random_values(6, 1));  // the first sample is always held out
+    EstimateInput alone = input;
+    alone.problem = {&kKpcaOps, &one.source};
+    EXPECT_EQ(check_batch(alone), Status::kInvalidArgument);
+    alone.holdout = 0;
+    EXPECT_EQ(check_batch(alone), Status::kOk);
+  }
 }
 
 }  // namespace

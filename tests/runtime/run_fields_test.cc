@@ -144,7 +144,7 @@ TEST(RunFields, AnEnumOrFloatOfATaskIsRefused) {
 // As a device saves it: the same names, each in a word.
 struct Words {
   uint32_t run, manifold, retraction, transport, rows, cols, stream, directions, shared_directions, seed,
-      direction_count, correction, fold_scale_log2, model_parts, error_feedback;
+      direction_count, correction, fold_scale_log2, model_parts, error_feedback, units, lines, holdout;
 };
 
 TEST(RunFields, WordsOfTheSameNamesComeBack) {

@@ -124,17 +124,37 @@ TEST(Advice, OfTheProjectionAlgorithm) {
   p.trigger->device_count = 4;
   p.trigger->round_count = 100;
   p.model->shape = {10, 2};
+  p.local->direction_count = 3;
   p.local->smoothing = 0.01F;
-  EXPECT_THAT(
-      advice(p),
-      ElementsAre(AllOf(HasSubstr("eta_g eta tau = 0.5, NOT within <= 0.02083"), HasSubstr("Theorem 4.1")),
-                  HasSubstr("eta_g = server_step = 1, within <= 2"), HasSubstr("mu = smoothing = 0.01, within <= 0.5"),
-                  HasSubstr("mu = smoothing = 0.01, NOT within <= 2.5e-05")));
+  EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("eta_g eta tau = 0.5, NOT within <= 0.02083"),
+                                           HasSubstr("Theorem 4.1"), HasSubstr(": set step_size = 0.004166 at most")),
+                                     HasSubstr("eta_g = server_step = 1, within <= 2"),
+                                     HasSubstr("mu = smoothing = 0.01, within <= 0.5"),
+                                     HasSubstr("mu = smoothing = 0.01, NOT within <= 2.5e-05")));
   p.steps->server_step = 2;
   p.steps->step_size = 0.002F;
   p.local->estimator = EstimatorId::kAnalyticGradient;
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta_g eta tau = 0.02, within <="),
                                      HasSubstr("eta_g = server_step = 2, within <= 2")));
+}
+
+TEST(Advice, ARunThatChoosesItsStepNeedsNone) {
+  RunParameters p = scalar_parameters();
+  p.steps->step_size = 0;
+  p.steps->step_decay = 0;
+  EXPECT_THAT(advice(p), testing::IsEmpty());
+  p.constants->smoothness = 2;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("the server finds the step by itself")));
+}
+
+TEST(Advice, OfAnUploadThatIsLongerThanTheModel) {
+  RunParameters p = scalar_parameters();
+  p.model->shape = {10, 2};
+  p.local->local_step_count = 5;
+  p.local->direction_count = 4;
+  EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("= 20 numbers"), HasSubstr("direction_count = 3 at most"))));
+  p.local->direction_count = 3;
+  EXPECT_THAT(advice(p), IsEmpty());
 }
 
 }  // namespace

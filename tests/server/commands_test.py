@@ -381,7 +381,8 @@ class Commands(unittest.TestCase):
     def test_the_keys_of_a_run(self):
         rows = [json.loads(line) for line in self.run_program("run", "keys", "--format", "json").splitlines()]
         keys = [line.split(" = ")[0] for line in self.run_program(
-            "serve", "--print-config", "--config", self.config).split("[run]\n")[1].splitlines()]
+            "serve", "--print-config", "--config", self.config).split("[run]\n")[1].splitlines()
+                if not line.startswith("#")]
         self.assertEqual([row["key"] for row in rows], keys)
         share = next(row for row in rows if row["key"] == "weight_share_max")
         self.assertEqual((share["group"], share["default"], share["takes"]), ("Fold", "1", "above 0 to 1"))
@@ -1598,7 +1599,9 @@ retry_max_ms = 5
             time.sleep(0.05)
         self.assertEqual(server.stop(), OK)
         there = set(re.findall(r"(?m)^# TYPE (\w+) ", text))
-        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
+        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss",  # of the first round that closes
+                 "gradstream_quality", "gradstream_quality_loss", "gradstream_quality_version",  # of an evaluation
+                 "gradstream_quality_devices", "gradstream_quality_samples"}
         told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
         self.assertGreater(len(told), 15)
         sources = "".join((ROOT / "server" / name).read_text() for name in COUNTER_HEADERS)

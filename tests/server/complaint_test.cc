@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
@@ -43,6 +44,38 @@ TEST(Complaint, AProblemThatNobodyHasComesWithTheNearestName) {
   }
   group.lacks = "manifold:spd";
   EXPECT_THAT(stall_cause(p, group).remedy, testing::Not(HasSubstr("--problem")));
+}
+
+TEST(Complaint, AFeatureThatDefaultsAskForComesWithTheKeysToSet) {
+  const RunParameters p = scalar_parameters();
+  BlockedGroup group;
+  group.lacks_something = true;
+  group.lacks = "feature:units";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("begin one with centre = \"none\" and scale = \"none\""));
+  group.lacks = "feature:units,feature:lines";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("scale = \"none\", a number as step_size, such as 0.1"));
+  group.lacks = "problem:pca,feature:units";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("run.problem"));
+  group.lacks = "feature:memory";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("one that they can do"));
+}
+
+TEST(Complaint, ADeviceWithoutSamplesToTrainOnIsToldHowManyItNeeds) {
+  RunParameters p = scalar_parameters();
+  p.quality->holdout_share = 0.5F;
+  BlockedGroup group;
+  group.reason = gs_Reason_REASON_OUT_OF_RANGE;
+  group.device_count = 1;
+  group.asked_count = 2;
+  group.names = group.first_name = "pump";
+  group.complaint.value = 1;
+  group.complaint.least = 2;
+  group.complaint.most = 65535;
+  const StallCause cause = stall_cause(p, group);
+  EXPECT_EQ(cause.cause, "all_held_out");
+  EXPECT_THAT(cause.text, HasSubstr("pump holds 1, and holdout_share = 0.5 leaves one of 2 or more"));
+  EXPECT_THAT(cause.remedy, HasSubstr("give these devices 2 samples or more"));
+  EXPECT_EQ(decode_stall(encode_stall(cause)), cause);
 }
 
 TEST(Complaint, AStallTellsAllCausesUpToItsBound) {

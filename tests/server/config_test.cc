@@ -90,6 +90,24 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
   EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
 }
 
+TEST(Config, AutoStandsForTheStepWhereverItIsReadOrWritten) {
+  Config config;
+  ASSERT_EQ(
+      load_config(GS_SOURCE_DIR "/experiments/demo.toml", {"run.step_size=auto", "run.step_decay=0"}, &config).sentence,
+      "");
+  EXPECT_EQ(config.run.steps->step_size, 0);
+  EXPECT_EQ(value_text(config, "run.step_size"), "\"auto\"");
+  const std::string text = config_text(config);
+  EXPECT_THAT(text, HasSubstr("step_size = \"auto\"\n"));
+  Config again;
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again).sentence, "");
+  EXPECT_EQ(config_text(again), text);
+  RunParameters run;
+  ASSERT_EQ(parse_run_source(run_source(config.run), &run).sentence, "");
+  EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
+  EXPECT_THAT(canonical_text(run), HasSubstr("step_size = auto\n"));
+}
+
 TEST(Config, UnknownKeysAreNamedWithTheirLineAndTheNearestKnownOne) {
   const std::string errors =
       errors_of(std::string("[server]\nlisten = \"127.0.0.1:1\"\nlog_levle = \"info\"\n") +
@@ -114,6 +132,10 @@ TEST(Config, WrongTypesAndRangesAreNamed) {
       {"run.step_size=fast", "run.step_size: expected a finite number"},
       {"run.step_size=1e99", "run.step_size: expected a finite number"},
       {"run.step_size=nan", "run.step_size: expected a finite number"},
+      {"run.step_size=automatic", "run.step_size: expected a finite number, or \"auto\""},
+      {"run.step_size=0", "run.step_size: expected a finite number other than 0, or \"auto\""},
+      {"run.step_size=-1", "step_size: needs a number above 0, or auto; it is -1"},
+      {"run.step_decay=auto", "run.step_decay: expected a finite number"},
       {"run.correction_form=1", "run.correction_form: expected one of \"none\", \"local\""},
       {"run.manifold=torus", "run.manifold: expected one of \"euclidean\", \"sphere\", \"stiefel\""},
       {"server.limits.frame_deadline_ms=0", "frame_deadline_ms: expected a whole number from 1"},
@@ -339,6 +361,29 @@ TEST(Config, EachSourceGoesOverTheOnesBeforeItAndIsNamed) {
   Config again;
   ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again).sentence, "");
   EXPECT_EQ(config_text(again), config_text(config)) << "what is printed can be read";
+}
+
+TEST(Config, KeysThatFollowFromOthersAreSettledAndNamed) {
+  ConfigFolder folder(std::string(kRun) + "solver = \"gradient_stream\"\nestimator = \"analytic_gradient\"\n");
+  Config config;
+  ConfigOrigins origins;
+  ASSERT_EQ(load_config({folder.path(), {}, {}}, &config, &origins).sentence, "");
+  EXPECT_EQ(config.run.local->correction_form, CorrectionForm::kNone);
+  EXPECT_EQ(config.unsettled_run.local->correction_form, CorrectionForm::kLocal);
+  EXPECT_THAT(config_text(config, origins),
+              HasSubstr("correction_form = \"none\"  # default for solver gradient_stream\n"));
+  EXPECT_THAT(load_config({folder.path(), {"GRADSTREAM_RUN_CORRECTION_FORM=local"}, {}}, &config).sentence,
+              HasSubstr("GRADSTREAM_RUN_CORRECTION_FORM: [run] correction_form: only solver projection"))
+      << "a key that is set is told, by who set it";
+  EXPECT_THAT(load_config({folder.path(), {}, {"run.correction_form=local"}}, &config).sentence,
+              HasSubstr("--set run.correction_form=local: [run] correction_form"));
+}
+
+TEST(Config, AStoredRunIsNotSettled) {
+  RunParameters run;
+  const Objection objection = parse_run_source(std::string(kRun), &run);
+  EXPECT_EQ(objection.sentence, "");
+  EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone);
 }
 
 TEST(Config, ErrorsNameTheVariableOrTheFragment) {

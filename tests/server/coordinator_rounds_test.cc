@@ -1,12 +1,14 @@
 // When a version opens and closes, is extended or stalls, and how a run ends.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
@@ -226,6 +228,82 @@ TEST(CoordinatorRounds, SaysThatARunDivergedWhoseUpdatesAreRefused) {
   }
   EXPECT_EQ(server.log_count("diverged version=1"), 1U);
   EXPECT_TRUE(server.has_log("the updates of half of the devices were refused for their values"));
+}
+
+// ---- Quality ----
+
+RunParameters evaluated_parameters() {
+  RunParameters p = scalar_parameters();
+  p.trigger->device_count = 2;
+  p.quality->holdout_share = 0.2F;
+  p.quality->evaluation_period = 2;
+  return p;
+}
+
+void answer(TestServer& server, uint32_t device, const std::optional<UpdateEvaluation>& evaluation) {
+  server.pull(device);
+  TestUpload upload = server.good_upload(device);
+  upload.notes.evaluation = evaluation;
+  server.upload(device, upload);
+}
+
+TEST(CoordinatorRounds, EverySecondRoundIsEvaluatedAndItsQualityReplays) {
+  TestServer server(evaluated_parameters(), 2);
+  server.start();
+  server.join(2);
+  for (uint32_t round = 0; round < 4; ++round) {
+    for (const uint32_t device : {0U, 1U}) {
+      server.pull(device);
+      EXPECT_EQ(server.task(device)->evaluates, round % 2 == 0) << round;
+      const float metric = 0.5F + 0.25F * static_cast<float>(device);
+      answer(server, device,
+             round % 2 == 0 ? std::optional(UpdateEvaluation{10 + 20 * device, -1, metric}) : std::nullopt);
+    }
+    const RoundSummary& last = server.coordinator->last_round();
+    EXPECT_EQ(last.version, round + 1);
+    EXPECT_EQ(last.quality.has_value(), round % 2 == 0);
+  }
+  const Quality* latest = server.coordinator->quality().latest();
+  ASSERT_NE(latest, nullptr);
+  EXPECT_EQ(*latest, (Quality{2, 2, 40, -1, 0.6875}));
+  EXPECT_TRUE(server.has_log("evaluated=2 metric=explained_variance quality=0.6875"));
+  EXPECT_FALSE(server.has_log("not_evaluated"));
+  const std::string state = server.coordinator->state_text();
+  server.restart();
+  EXPECT_EQ(server.coordinator->state_text(), state);
+  EXPECT_EQ(*server.coordinator->quality().latest(), (Quality{2, 2, 40, -1, 0.6875}));
+  ASSERT_EQ(server.coordinator->replayed_rounds().size(), 4U);
+  EXPECT_EQ(server.coordinator->replayed_rounds()[2].quality, server.coordinator->quality().versions().back());
+}
+
+// An image from before evaluation is asked for none, trains on, and is named where nobody evaluates.
+TEST(CoordinatorRounds, ADeviceThatCannotEvaluateTrainsOn) {
+  TestServer server(evaluated_parameters(), 2);
+  server.start();
+  for (const uint32_t device : {0U, 1U}) {
+    gs_Hello hello = good_hello(50);
+    hello.capabilities.features &= ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION));
+    server.hello(device, hello);
+    server.pull(device, false, 0, 0);
+    ASSERT_NE(server.task(device), nullptr) << "it gets its task";
+    EXPECT_FALSE(server.task(device)->evaluates);
+    answer(server, device, std::nullopt);
+    EXPECT_EQ(server.ack(device)->verdict, gs_Verdict_VERDICT_FOLDED);
+  }
+  EXPECT_EQ(server.coordinator->model().version(), 1U);
+  EXPECT_TRUE(server.has_log("not_evaluated version=0 unable=d0,d1"));
+  EXPECT_EQ(server.coordinator->quality().latest(), nullptr);
+}
+
+// A share of five is no share: it is left out and counted, and the update stays.
+TEST(CoordinatorRounds, AnImpossibleShareIsLeftOut) {
+  TestServer server(evaluated_parameters(), 2);
+  server.start();
+  server.join(2);
+  answer(server, 0, UpdateEvaluation{10, -1, 5});
+  answer(server, 1, UpdateEvaluation{10, -1, 0.5F});
+  EXPECT_EQ(server.coordinator->counters().notes.evaluations_not_finite, 1U);
+  EXPECT_EQ(*server.coordinator->quality().latest(), (Quality{0, 1, 10, -1, 0.5}));
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ TEST(KeyTable, ARowSaysDefaultRangeAndUnit) {
     expect("weight_share_max", "Fold: weight_share_max 1 above 0 to 1");
     expect("server_momentum", "Asynchronous steps: server_momentum 0 0 to below 1 (a `delay_rule`)");
     expect("step_offset", "Steps: step_offset 0 from 0");
+    expect("step_size", "Steps: step_size 0.1 above 0, or \"auto\"");
     expect("delay_switch_at", "Asynchronous steps: delay_switch_at 0 a number");
     expect("error_feedback", "Wire: error_feedback false true, false");
     expect("task_deadline_ms", "Rounds and late answers: task_deadline_ms 0 from 0 ms");

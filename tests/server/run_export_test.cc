@@ -118,6 +118,13 @@ TEST(RunExport, SaysWhichUpdatesMadeWhichVersion) {
   const std::string first = lineage["versions"][1]["from"].dump();
   EXPECT_THAT(first, testing::HasSubstr("\"reason\":\"corrupt\""));
   EXPECT_THAT(first, testing::HasSubstr("\"event\":\"extended\""));
+  EXPECT_EQ(lineage["versions"][1]["quality_before"], Json({{"version", 0},
+                                                            {"metric", "explained_variance"},
+                                                            {"value", 0.75},
+                                                            {"loss", -2},
+                                                            {"devices", 1},
+                                                            {"samples", 7}}));
+  EXPECT_FALSE(lineage["versions"][2].contains("quality_before"));
   EXPECT_THAT(first, testing::HasSubstr("\"line\":{\"curvature\":0.5,\"slope\":-1.0}"));
   EXPECT_THAT(first, testing::HasSubstr("\"evaluation\":{\"loss\":-2.0,\"metric\":0.75,\"samples\":7}"));
   const std::string second = lineage["versions"][2]["from"].dump();

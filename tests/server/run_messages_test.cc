@@ -8,6 +8,7 @@
 #include "runtime/link/task_terms.h"
 #include "server/coordinator/ledger.h"
 #include "server/run/parts.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
@@ -22,7 +23,8 @@ TaskTerms make_terms() {
           .step_size = 0.125F,
           .proximal = 0.5F,
           .curvature = 2,
-          .draws_iterate = true};
+          .draws_iterate = true,
+          .evaluates = true};
 }
 
 TEST(RunMessages, ADeviceReadsTheTaskThatWasWritten) {
@@ -32,6 +34,7 @@ TEST(RunMessages, ADeviceReadsTheTaskThatWasWritten) {
   p.local->local_retraction = RetractionKind::kExponential;
   p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
   p.trigger->task_deadline_ms = 60000;
+  p.quality->holdout_share = 0.25F;
   Task task = make_task(p, make_terms());
   task.sequence = 15;
   task.version = 9;
@@ -56,6 +59,8 @@ TEST(RunMessages, ADeviceReadsTheTaskThatWasWritten) {
   EXPECT_EQ(read.estimator.batch_schedule[2], 300U);
   EXPECT_EQ(read.solver, SolverId::kTangentMean);
   EXPECT_EQ(read.deadline_ms, 60000U);
+  EXPECT_EQ(read.holdout, 16384U);
+  EXPECT_TRUE(read.evaluates);
   EXPECT_TRUE(read.use_correction);
   EXPECT_STREQ(read.problem, "kpca");
 }

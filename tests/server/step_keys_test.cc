@@ -26,5 +26,42 @@ TEST(StepKeys, EveryBadStepIsRefusedByItsKey) {
   expect_refused(scalar_parameters(), cases);
 }
 
+RunParameters automatic(RunParameters p) {
+  p.steps->step_size = 0;
+  p.steps->step_decay = 0;
+  return p;
+}
+
+TEST(StepKeys, WithAutoAStepOfItsOwnIsRefusedByItsKey) {
+  EXPECT_EQ(check_parameters(automatic(scalar_parameters())).sentence, "");
+  EXPECT_EQ(check_parameters(automatic(tangent_parameters())).sentence, "");
+  const RefusedCase cases[] = {
+      {"step_size, step_decay:", [](RunParameters* p) { p->steps->step_decay = 0.1F; }},
+      {"step_size, step_rule:", [](RunParameters* p) { p->steps->step_rule = StepRule::kFixed; }},
+      {"step_size, step_rule:",
+       [](RunParameters* p) {
+         p->steps->step_rule = StepRule::kHarmonic;
+         p->steps->step_offset = 1;
+       }},
+      {"step_size, correction_form:", [](RunParameters* p) { p->local->correction_form = CorrectionForm::kMemory; }},
+      {"step_size, buffer_size: auto needs the lines of 3 updates",
+       [](RunParameters* p) {
+         p->trigger->buffer_size = 2;
+         p->trigger->late = LatePolicy::kWeight;
+       }},
+  };
+  expect_refused(automatic(scalar_parameters()), cases);
+  RunParameters svrg = automatic(tangent_parameters());
+  svrg.local->solver = SolverId::kSvrg;
+  svrg.local->batch_mode = BatchMode::kAll;
+  EXPECT_EQ(check_parameters(svrg).sentence, "");
+  svrg.local->barzilai_borwein = BarzilaiBorwein::kFirst;
+  EXPECT_THAT(check_parameters(svrg).sentence, testing::StartsWith("step_size, barzilai_borwein:"));
+  RunParameters delayed = automatic(tangent_parameters());
+  delayed.delay->delay_rule = DelayRule::kAsgd;
+  delayed.trigger->buffer_size = 4;
+  EXPECT_THAT(check_parameters(delayed).sentence, testing::StartsWith("step_size, delay_rule:"));
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -125,7 +125,7 @@ TEST(VisitKeys, TheRangeOfAKeyIsWhatTheChecksKeep) {
     if (std::isfinite(range.least)) {
       ++ends;
       expect_taken(key, range.is_above ? range.least + step : range.least);
-      expect_refused_value(key, range.is_above ? range.least : range.least - step);
+      expect_refused_value(key, range.is_above && !key.has_zero_word() ? range.least : range.least - step);
     }
     if (std::isfinite(range.most)) {
       ++ends;

@@ -116,6 +116,27 @@ TEST(Watch, HeapGrowsByWhatIsHeld) {
   EXPECT_LE(held, 2.2 * kBlockCount * kBlockSize);
 }
 
+TEST(Watch, QualityIsSaidWhereDevicesHaveEvaluated) {
+  const HttpCounters http;
+  WatchSnapshot snapshot = example();
+  EXPECT_THAT(metrics_text(snapshot, http), testing::Not(HasSubstr("gradstream_quality")));
+  EXPECT_TRUE(Json::parse(status_json(snapshot, http))["run"]["quality"].is_null());
+  snapshot.metric = QualityMetric::kAccuracy;
+  snapshot.quality = Quality{6, 2, 40, 1.5, 0.9421};
+  snapshot.rounds.back().summary.quality = snapshot.quality;
+  const std::string metrics = metrics_text(snapshot, http);
+  for (const char* const line :
+       {"gradstream_quality{metric=\"accuracy\"} 0.9421\n", "gradstream_quality_loss 1.5\n",
+        "gradstream_quality_version 6\n", "gradstream_quality_devices 2\n", "gradstream_quality_samples 40\n"}) {
+    EXPECT_THAT(metrics, HasSubstr(line));
+  }
+  const Json status = Json::parse(status_json(snapshot, http));
+  EXPECT_EQ(status["run"]["quality"]["text"], "quality 94.2 %");
+  EXPECT_EQ(status["run"]["quality"]["version"], 6);
+  EXPECT_TRUE(status["rounds"][0]["quality"].is_null());
+  EXPECT_EQ(status["rounds"][1]["quality"]["value"], 0.9421);
+}
+
 TEST(Watch, StatusIsJson) {
   HttpCounters http;
   http.refusals[static_cast<size_t>(HttpRefusal::kToken)] = 2;
@@ -123,6 +144,7 @@ TEST(Watch, StatusIsJson) {
   auto parameters = std::make_shared<RunParameters>();
   parameters->trigger->late = LatePolicy::kWeight;
   parameters->local->smoothing = static_cast<Real>(0.1);
+  parameters->steps->step_size = 0;
   snapshot.parameters = parameters;
   snapshot.rounds.front().summary.loss_before = std::nan("");
   const Json status = Json::parse(status_json(snapshot, http));
@@ -136,6 +158,7 @@ TEST(Watch, StatusIsJson) {
   EXPECT_EQ(status["rounds"][1]["wire_bytes_sent"], 77);
   EXPECT_EQ(status["ready"], true);
   EXPECT_EQ(status["run"]["parameters"]["late"], "weight");
+  EXPECT_EQ(status["run"]["parameters"]["step_size"], "auto");
   EXPECT_THAT(status_json(snapshot, http), HasSubstr("\"smoothing\":0.1,"));
   EXPECT_EQ(status["refusals"], Json({{"too_stale", 5}}));
   EXPECT_EQ(status["http"]["refusals"]["token"], 2);

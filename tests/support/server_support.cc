@@ -5,6 +5,7 @@
 
 #include "runtime/base/random.h"
 #include "server/run/run_core.h"
+#include "server/run/stages.h"
 
 namespace gradstream {
 
@@ -129,7 +130,7 @@ gs_Hello good_hello(uint32_t sample_count) {
 
 TestReplica::TestReplica(const RunParameters& p)
     : parameters(p), memory(1 << 15), arena(memory.data(), memory.size() * 8) {
-  GS_ASSERT(replica.prepare(*server_manifold(p), p.model->shape, arena, p.has_mean()) == Status::kOk);
+  GS_ASSERT(replica.prepare(*server_manifold(p), p.model->shape, arena, p.has_mean(), version_parts(p)) == Status::kOk);
 }
 
 bool TestReplica::take(const gs_SnapshotChunk& chunk) {

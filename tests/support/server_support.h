@@ -146,7 +146,7 @@ class TestServer {
     message.body.hello = hello;
     send(device, message);
   }
-  void pull(uint32_t device) { pull(device, true, coordinator->durable_version(), coordinator->model().digest()); }
+  void pull(uint32_t device) { pull(device, true, coordinator->durable_version(), coordinator->digest()); }
   void pull(uint32_t device, bool has_model, uint32_t version, uint64_t digest) {
     DeviceMessage message = {};
     message.which_body = gs_DeviceMessage_pull_tag;

@@ -14,6 +14,12 @@ const METRICS = {
       {label: 'after them', color: 'curve-2', dash: [5, 4], of: (r) => r.loss_after},
     ],
   },
+  quality: {
+    label: 'quality on samples held out',
+    form: figure,
+    tick,
+    series: [{label: 'of the version before', color: 'curve-1', of: (r) => r.quality?.value ?? null}],
+  },
   gap: {
     label: 'gap to the optimum',
     form: figure,

@@ -285,6 +285,12 @@ function showRun() {
   put('loss', 'Loss', last ? figure(last.loss_before) : '\u2013', last ? lossTrend() : LOSS_NOTE);
   put('progress', 'Progress', words(run.progress.state), run.progress.promise_ratio > 0
       ? `promised ${figure(run.progress.promise_ratio, 3)} times its gain` : 'too early to say');
+  if (run.quality) {
+    const isShare = run.quality.metric === 'accuracy' || run.quality.metric === 'explained_variance';
+    put('quality', 'Quality', isShare ? run.quality.text.replace('quality ', '') : figure(run.quality.value),
+        `${words(run.quality.metric)} of version ${count(run.quality.version)}, ` +
+        `${plural(run.quality.samples, 'sample')} held out`);
+  }
   const isOpen = run.has_version && !isOver(run);
   put('round', 'Open version', isOpen ? `${count(answers)} of ${count(round.wanted)}` : '\u2013', '',
       isOpen ? [answers, round.wanted] : null);

@@ -1,0 +1,142 @@
+// The stages before training: what their answers are worth, who is out of them, and what the log says of them.
+#include "server/coordinator/coordinator_state.h"
+#include "server/run/run_core.h"
+#include "server/run/weights.h"
+
+namespace gradstream {
+namespace {
+
+// Devices that a stage leaves out, a line each. Reason: more of them say no more, and the last line counts the rest.
+constexpr size_t kOutlierLinesMax = 16;
+
+bool has_feature(const DeviceImage& image, gs_Feature feature) {
+  return (image.features >> static_cast<uint32_t>(feature) & 1U) != 0;
+}
+
+}  // namespace
+
+// The first thing wrong with an answer of the open version before its values are looked at, or REASON_NONE.
+gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& upload) const {
+  if (upload.base_version != ledger.fleet().at(index).task.version) {
+    return gs_Reason_REASON_WRONG_VERSION;
+  }
+  if (ledger.is_over() || upload.base_version != ledger.version()) {
+    return gs_Reason_REASON_TOO_STALE;
+  }
+  if (upload.encoding != answer_encoding(ledger.stage())) {
+    return gs_Reason_REASON_WRONG_ENCODING;
+  }
+  const size_t size = encoded_size(upload.encoding, upload.value_count);
+  if (upload.kind != StreamKind::kTangentBlock || upload.is_oversize || upload.steps_done != 1 ||
+      upload.bytes.size() != size) {
+    return gs_Reason_REASON_WRONG_SHAPE;
+  }
+  return crc32c(0, upload.bytes.data(), upload.bytes.size()) == upload.crc32c ? gs_Reason_REASON_NONE
+                                                                              : gs_Reason_REASON_CORRUPT;
+}
+
+// Accepts or refuses an answer of a stage that has answers of its own, and says why it was refused.
+gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms) {
+  DeviceRow& device = ledger.fleet().at(index);
+  StageFault fault = {find_answer_fault(index, upload)};
+  const uint16_t weight = fold_weight(parameters, device.sample_count, 0);
+  if (fault.reason == gs_Reason_REASON_NONE) {
+    fault = ledger.check_answer({index, weight, upload.bytes});
+  }
+  device.refusals.complaint = Complaint();
+  if (fault.reason != gs_Reason_REASON_NONE) {
+    if (fault.least < fault.most) {
+      device.refusals.complaint = {upload.task_sequence,
+                                   0,
+                                   static_cast<float>(fault.value),
+                                   static_cast<float>(fault.least),
+                                   static_cast<float>(fault.most),
+                                   0,
+                                   0,
+                                   fault.column};
+    }
+    refuse_upload(index, upload, fault.reason, now_ms);
+    return fault.reason;
+  }
+  decide(JournalRecord::update({.device = index,
+                                .task_sequence = upload.task_sequence,
+                                .base_version = upload.base_version,
+                                .version = ledger.version() + 1,
+                                .steps_done = upload.steps_done,
+                                .weight = weight,
+                                .verdict = gs_Verdict_VERDICT_FOLDED,
+                                .values = upload.bytes}),
+         now_ms);
+  device.refusals.is_for_good = false;
+  device.is_capable = device.image.lacks.empty();
+  upload_bytes += upload.bytes.size();
+  ++counters.updates_folded;
+  return gs_Reason_REASON_NONE;
+}
+
+// Whether the device gives nothing to the open stage, so that nobody waits for it. It may train all the same.
+bool Coordinator::State::is_out_of_stage(uint32_t index) const {
+  const DeviceRow& device = ledger.fleet().at(index);
+  if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
+    return false;
+  }
+  if (!is_units_stage(ledger.stage())) {
+    return device.is_heard && !has_feature(device.image, gs_Feature_FEATURE_LINES);
+  }
+  const bool was_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
+                           device.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
+                           device.refusals.version == ledger.version();
+  return device.stages.is_left_out || ((device.stages.refuses_units || was_refused) && !device.refusals.is_forgiven);
+}
+
+// After anything that a device has said. One that is out may be the last that the stage waited for.
+void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
+  const bool is_out = is_out_of_stage(index);
+  if (is_out == ledger.fleet().at(index).stages.is_barred) {
+    return;
+  }
+  ledger.fleet().set_barred(index, is_out);
+  has_blocked = has_blocked || is_out;
+  if (is_out) {
+    judge_open_round(now_ms);
+  }
+}
+
+// Of a version that was just opened, or is recovered.
+void Coordinator::State::review_barred() {
+  if (!has_stages(parameters)) {
+    return;
+  }
+  for (uint32_t index = 0; index < ledger.fleet().size(); ++index) {
+    ledger.fleet().set_barred(index, is_out_of_stage(index));
+  }
+  has_blocked = has_blocked || ledger.fleet().barred_count() > 0;
+}
+
+void Coordinator::State::log_stage(uint32_t version, TaskStage stage, const StageDecision& decision) {
+  const size_t count = decision.left_out.size();
+  for (size_t i = 0; i < count && i < kOutlierLinesMax; ++i) {
+    const StageOutlier& outlier = decision.left_out[i];
+    Fields fields;
+    fields.add("device", ledger.fleet().at(outlier.device).name).add("stage", stage_name(stage));
+    if (outlier.column > 0) {
+      fields.add("column", uint64_t{outlier.column});
+    }
+    log(LogLevel::kWarn, "units_outlier",
+        fields.add("value", number_text(outlier.value))
+            .add("limit", number_text(outlier.limit))
+            .add("remedy", "look_at_its_data_and_their_units:_its_sums_do_not_count"));
+  }
+  if (count > kOutlierLinesMax) {
+    log(LogLevel::kWarn, "units_outlier",
+        Fields().add("stage", stage_name(stage)).add("more", uint64_t{count - kOutlierLinesMax}));
+  }
+  Fields fields;
+  fields.add("version", version).add("stage", stage_name(stage)).add("next", stage_name(ledger.stage()));
+  for (const auto& [name, value] : decision.notes) {
+    fields.add(name.c_str(), value);
+  }
+  log(LogLevel::kInfo, "stage_closed", fields);
+}
+
+}  // namespace gradstream
