@@ -104,7 +104,7 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
 
 // What has changed since `before`, once: the numbers first, then the likely cause and the key to change. Nothing is
 // changed by itself.
-void Coordinator::State::log_progress(const ProgressView& before, SmoothingFit fit_before) {
+void Coordinator::State::log_progress(const ProgressSaid& before) {
   const ProgressView& now = ledger.progress().view();
   const auto say = [&](LogLevel level, const char* event, const ProgressWords& words) {
     log(level, event,
@@ -119,7 +119,7 @@ void Coordinator::State::log_progress(const ProgressView& before, SmoothingFit f
   };
   const SmoothingVerdict& smoothing = ledger.progress().smoothing();
   const ProgressWords misfit = smoothing_words(smoothing, parameters);
-  if (smoothing.fit != fit_before && !misfit.text.empty()) {
+  if (smoothing.fit != before.fit && !misfit.text.empty()) {
     log(LogLevel::kWarn, "smoothing",
         Fields()
             .add("version", ledger.version())
@@ -129,11 +129,11 @@ void Coordinator::State::log_progress(const ProgressView& before, SmoothingFit f
             .add("text", misfit.text)
             .add("remedy", misfit.remedy));
   }
-  if (now.drift_count != before.drift_count) {
+  if (now.drift_count != before.view.drift_count) {
     ++counters.drifts;
     say(LogLevel::kWarn, "drift", drift_words(now));
   }
-  if (now.state == before.state) {
+  if (now.state == before.view.state) {
     return;
   }
   const ProgressWords words = progress_words(now, parameters);
@@ -169,31 +169,6 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   summary.record_bytes = record.payload().size();
   summary.extensions = extension_count;
   return summary;
-}
-
-// What the log says of a round that has closed. digest: of the version that it made.
-Fields closed_line(const RoundSummary& round, uint64_t digest, QualityMetric metric) {
-  Fields line;
-  line.add("version", round.version)
-      .add_hex("digest", digest)
-      .add("trigger", round.trigger)
-      .add("folded", round.folded)
-      .add("late", round.late)
-      .add("partial", round.partial)
-      .add("missing", round.missing)
-      .add("loss_before", number_text(round.loss_before))
-      .add("loss_after", number_text(round.loss_after))
-      .add("upload_bytes", round.upload_bytes)
-      .add("record_bytes", round.record_bytes);
-  if (round.quality) {
-    line.add("evaluated", round.quality->device_count)
-        .add("metric", quality_metric_name(metric))
-        .add("quality", number_text(round.quality->metric));
-  }
-  if (round.step > 0) {
-    line.add("step", number_text(round.step)).add("bound", round.bound);
-  }
-  return line;
 }
 
 // The same of the step, once the ledger has followed the record.
@@ -246,6 +221,32 @@ void Coordinator::State::note_evaluations(const std::optional<Quality>& quality,
           .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
 }
 
+// The round that closed last.
+void Coordinator::State::log_round(uint64_t digest) {
+  const RoundSummary& round = last_round;
+  Fields line;
+  line.add("version", round.version)
+      .add_hex("digest", digest)
+      .add("trigger", round.trigger)
+      .add("folded", round.folded)
+      .add("late", round.late)
+      .add("partial", round.partial)
+      .add("missing", round.missing)
+      .add("loss_before", number_text(round.loss_before))
+      .add("loss_after", number_text(round.loss_after))
+      .add("upload_bytes", round.upload_bytes)
+      .add("record_bytes", round.record_bytes);
+  if (round.quality) {
+    line.add("evaluated", round.quality->device_count)
+        .add("metric", quality_metric_name(ledger.quality().metric()))
+        .add("quality", number_text(round.quality->metric));
+  }
+  if (round.step > 0) {
+    line.add("step", number_text(round.step)).add("bound", round.bound);
+  }
+  log(LogLevel::kInfo, "round_closed", line);
+}
+
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
@@ -256,8 +257,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
                               : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
-  const ProgressView progress = ledger.progress().view();
-  const SmoothingFit fit = ledger.progress().smoothing().fit;
+  const ProgressSaid said = ledger.progress().said();
   const TaskStage stage = ledger.stage();
   const std::optional<Quality> quality = quality_before(ledger.version() + 1);
   note_evaluations(quality, ledger.task_terms().evaluates);
@@ -296,8 +296,8 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   last_round.asked = asked;
   last_round.wanted = wanted;
   last_round.quality = quality;
-  log(LogLevel::kInfo, "round_closed", closed_line(last_round, record.digest(), ledger.quality().metric()));
-  log_progress(progress, fit);
+  log_round(record.digest());
+  log_progress(said);
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);

@@ -116,7 +116,8 @@ struct Coordinator::State {
   std::optional<Quality> quality_before(uint32_t version) const;
   void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
   void count_notes(uint32_t version, const DelayNotes& notes);
-  void log_progress(const ProgressView& before, SmoothingFit fit_before);
+  void log_progress(const ProgressSaid& before);
+  void log_round(uint64_t digest);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
   void log_trials(uint32_t version);

@@ -279,7 +279,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
   DeviceRow& device = ledger.fleet().at(index);
   device.refusals.is_forgiven = false;
   device.refusals.last_ms = now_ms;
-  const ProgressView before = ledger.progress().view();
+  const ProgressSaid before = ledger.progress().said();
   decide(JournalRecord::verdict({.device = index,
                                  .task_sequence = task_sequence,
                                  .version = device.task.version,
@@ -287,7 +287,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
                                  .reason = reason,
                                  .step_time_us = step_time_us}),
          now_ms);
-  log_progress(before, ledger.progress().smoothing().fit);
+  log_progress(before);
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.

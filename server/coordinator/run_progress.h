@@ -20,6 +20,12 @@
 
 namespace gradstream {
 
+// What people are told, to see what has changed.
+struct ProgressSaid {
+  ProgressView view;
+  SmoothingFit fit = SmoothingFit::kUnknown;
+};
+
 class RunProgress {
  public:
   explicit RunProgress(const RunParameters& parameters);
@@ -29,6 +35,7 @@ class RunProgress {
   const ProgressView& view() const { return watch_.view(); }
   // Of the stage START, or of several the last one that found the smoothing wrong; kUnknown: nobody was asked.
   const SmoothingVerdict& smoothing() const { return smoothing_; }
+  ProgressSaid said() const { return {view(), smoothing_.fit}; }
   // Of the open version: devices whose updates were refused for their values, and devices heard of so far.
   uint32_t unfit_count() const { return static_cast<uint32_t>(unfit_.size()); }
   uint32_t device_count() const;

@@ -54,9 +54,9 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->round = coordinator_.round_progress();
   snapshot->progress = coordinator_.progress();
   const QualityBook& quality = coordinator_.quality();
-  snapshot->metric = quality.metric();
+  snapshot->quality.metric = quality.metric();
   if (quality.latest() != nullptr) {
-    snapshot->quality = *quality.latest();
+    snapshot->quality.latest = *quality.latest();
   }
   snapshot->silent_after_ms = silent_after_ms(devices.size());
   for (const EnrolledDevice& device : devices) {

@@ -122,10 +122,10 @@ class AggregatorDelayed : public Aggregator {
   // makes a longer step along the same d, by 1 / (1 - beta). A curve's way has no one direction: it promises nothing.
   double promise_of(const DelayDirection& step) const {
     const RunParameters& p = parameters();
-    if (is_curve()) {
+    const double eta = static_cast<double>(open_step_size(context_));
+    if (is_curve() || eta == 0) {
       return 0;
     }
-    const double eta = static_cast<double>(p.step_size_at(context_.replica->version()));
     const double steps = static_cast<double>(open_.weights.effective_steps());
     const double rest = 1 - static_cast<double>(p.delay->server_momentum);
     return static_cast<double>(open_.alpha) * square_sum(step.direction) * std::max(rest, 0.0) / (eta * steps);

@@ -93,15 +93,16 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
   metrics.gauge("gradstream_round_answers", "Answers in for the open round.", s.round.answers);
   metrics.gauge("gradstream_round_wanted", "Answers that close it.", s.round.wanted);
   metrics.gauge("gradstream_round_asked", "Devices asked in it.", s.round.asked);
-  if (s.quality) {
+  if (s.quality.latest) {
     metrics.begin("gradstream_quality", "gauge", "The newest evaluation on samples held out, by its metric.");
-    metrics.sample("gradstream_quality", std::string("metric=\"") + quality_metric_name(s.metric) + "\"",
-                   number(s.quality->metric));
-    metrics.gauge("gradstream_quality_loss", "Mean loss on samples held out, of the same version.", s.quality->loss);
-    metrics.gauge("gradstream_quality_version", "The version that was evaluated.", s.quality->version);
-    metrics.gauge("gradstream_quality_devices", "Devices that have evaluated it.", s.quality->device_count);
+    metrics.sample("gradstream_quality", std::string("metric=\"") + quality_metric_name(s.quality.metric) + "\"",
+                   number(s.quality.latest->metric));
+    metrics.gauge("gradstream_quality_loss", "Mean loss on samples held out, of the same version.",
+                  s.quality.latest->loss);
+    metrics.gauge("gradstream_quality_version", "The version that was evaluated.", s.quality.latest->version);
+    metrics.gauge("gradstream_quality_devices", "Devices that have evaluated it.", s.quality.latest->device_count);
     metrics.gauge("gradstream_quality_samples", "Samples that they hold out.",
-                  static_cast<double>(s.quality->sample_count));
+                  static_cast<double>(s.quality.latest->sample_count));
   }
   if (!s.rounds.empty()) {
     const RoundSummary& last = s.rounds.back().summary;
@@ -324,7 +325,7 @@ std::string run_json(const WatchSnapshot& s) {
       .add("digest", hex(s.digest))
       .add("round_count", s.round_count)
       .raw("round", open.text())
-      .raw("quality", json_of(s.quality, s.metric))
+      .raw("quality", json_of(s.quality.latest, s.quality.metric))
       .raw("parameters", s.parameters == nullptr ? "{}" : parameters_json(*s.parameters))
       .text();
 }
@@ -459,7 +460,7 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
              .raw("refusals", refusals_json(s.coordinator))
              .raw("http", http_json(http))
              .raw("rounds", list_of(std::span(first, s.rounds.end()),
-                                    [&s](const WatchedRound& round) { return json_of(round, s.metric); }))
+                                    [&s](const WatchedRound& round) { return json_of(round, s.quality.metric); }))
              .text() +
          "\n";
 }

@@ -36,6 +36,11 @@ struct WatchedRound {
   uint64_t wire_bytes_sent = 0;
 };
 
+struct WatchedQuality {
+  std::optional<Quality> latest;  // of the newest version that devices have evaluated
+  QualityMetric metric = QualityMetric::kLoss;
+};
+
 struct WatchSnapshot {
   uint64_t taken_ms = 0;         // since the epoch, as all times here
   uint64_t taken_steady_ms = 0;  // by the clock that nobody sets
@@ -51,8 +56,7 @@ struct WatchSnapshot {
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
   ProgressView progress;
-  std::optional<Quality> quality;  // of the newest version that devices have evaluated
-  QualityMetric metric = QualityMetric::kLoss;
+  WatchedQuality quality;
   // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
   // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;

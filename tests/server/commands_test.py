@@ -440,6 +440,7 @@ class Commands(unittest.TestCase):
         server = self.serve()
         server.wait_for("event=version version=0")
         self.assertIn("state=\"active\" version=0", self.verb("status"))
+        self.assertIn("\nprogress=starting promise_ratio=0 kept=0 drifts=0\n", self.verb("status"))
         self.assertIn("served=yes", self.verb("status"))
         self.assertIn("served by another server", self.verb("serve", code=DATABASE))
         self.assertIn("is active", self.verb("run", "start", code=NOT_FOUND))

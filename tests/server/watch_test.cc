@@ -121,9 +121,9 @@ TEST(Watch, QualityIsSaidWhereDevicesHaveEvaluated) {
   WatchSnapshot snapshot = example();
   EXPECT_THAT(metrics_text(snapshot, http), testing::Not(HasSubstr("gradstream_quality")));
   EXPECT_TRUE(Json::parse(status_json(snapshot, http))["run"]["quality"].is_null());
-  snapshot.metric = QualityMetric::kAccuracy;
-  snapshot.quality = Quality{6, 2, 40, 1.5, 0.9421};
-  snapshot.rounds.back().summary.quality = snapshot.quality;
+  snapshot.quality.metric = QualityMetric::kAccuracy;
+  snapshot.quality.latest = Quality{6, 2, 40, 1.5, 0.9421};
+  snapshot.rounds.back().summary.quality = snapshot.quality.latest;
   const std::string metrics = metrics_text(snapshot, http);
   for (const char* const line :
        {"gradstream_quality{metric=\"accuracy\"} 0.9421\n", "gradstream_quality_loss 1.5\n",
