@@ -1,6 +1,7 @@
 #include "sim/end_check.h"
 
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 
@@ -23,7 +24,8 @@ std::string check_end_of_run(const RunParameters& parameters, const std::vector<
     if (record.kind() == RecordKind::kUpdate) {
       ++folded[record.version()][record.device()];
       counts->late += record.verdict() == gs_Verdict_VERDICT_LATE ? 1 : 0;
-      const bool is_anchor = record.version() % parameters.phase_count() == 1;
+      const uint32_t stages = stage_version_count(parameters);
+      const bool is_anchor = record.version() <= stages || (record.version() - stages) % parameters.phase_count() == 1;
       counts->partial += !is_anchor && record.steps_done() < parameters.local->local_step_count ? 1 : 0;
     }
   }

@@ -52,6 +52,8 @@ struct Arguments {
   std::string encoding = "f32";
   std::string solver = "gradient_stream";
   std::string participation = "all";
+  std::string scale = "none";
+  bool centres = false;
   bool is_verbose = false;
 };
 
@@ -139,6 +141,9 @@ void define(CLI::App& app, Arguments* out) {
   app.add_flag("--fixed-rank", options.is_fixed_rank, "the model is a matrix of rank 2, of which devices know entries");
   app.add_option("--solver", out->solver, "of tangent streams")
       ->check(CLI::IsMember({"gradient_stream", "tangent_mean", "svrg"}));
+  app.add_flag("--centre", out->centres, "take the fleet's mean out of the samples first, of kpca");
+  app.add_option("--scale", out->scale, "the samples first, of kpca, by sums that the devices send")
+      ->check(CLI::IsMember({"none", "common", "deviation", "range"}));
   app.add_option("--participation", out->participation, "who is asked in a round")
       ->check(CLI::IsMember({"all", "scheme_1", "scheme_2"}));
   app.add_flag("--stragglers", options.has_stragglers,
@@ -324,6 +329,8 @@ int run(int argc, char** argv) {
     arguments.options.tangent_solver = arguments.solver == "svrg"           ? SolverId::kSvrg
                                        : arguments.solver == "tangent_mean" ? SolverId::kTangentMean
                                                                             : SolverId::kGradientStream;
+    arguments.options.centre = arguments.centres ? Centre::kFederated : Centre::kNone;
+    arguments.options.scale = parse_name(arguments.scale, UnitScale::kNone);
     arguments.options.participation = arguments.participation == "all"        ? Participation::kAll
                                       : arguments.participation == "scheme_1" ? Participation::kSchemeOne
                                                                               : Participation::kSchemeTwo;

@@ -42,7 +42,7 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
   GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.model->shape, arena_, parameters.has_mean(),
-                             parameters.model_parts()) == Status::kOk);
+                             version_parts(parameters)) == Status::kOk);
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
@@ -184,6 +184,9 @@ std::string Oracle::on_update(const JournalRecord& record) {
   if (record.verdict() == gs_Verdict_VERDICT_FOLDED) {
     answered_.emplace(record.device(), record.base_version());
   }
+  if (is_of_units(stages_.open)) {
+    return on_answer(record);
+  }
   Share& share = shares_.emplace_back();
   share.device = record.device();
   share.owner = parameters_.owner_of(record.device());
@@ -211,7 +214,8 @@ std::string Oracle::on_version(const JournalRecord& record) {
       decode_payload(parameters_, record.payload(), &next) != Status::kOk) {
     return "a version does not follow" + at(record);
   }
-  if (has_version_ && shares_.empty()) {
+  const bool is_answered = has_version_ && is_of_units(stages_.open);
+  if (has_version_ && shares_.empty() && stages_.answered.empty()) {
     return "a version closed without updates" + at(record);
   }
   if (is_paused()) {
@@ -220,13 +224,16 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (const std::string fault = cap_shares(); !fault.empty()) {
     return fault + at(record);
   }
-  if (std::bit_cast<uint32_t>(record.step_scale()) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
+  if (std::bit_cast<uint32_t>(record.step_scale()) !=
+      std::bit_cast<uint32_t>(has_version_ && !is_answered ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
   }
-  const bool steps_with_memory = has_version_ && parameters_.has_memory();
+  const bool steps_with_memory = has_version_ && !is_answered && parameters_.has_memory();
   const MemoryStep step = steps_with_memory ? memory_step(record.step_scale()) : MemoryStep();
   std::string fault = check_cohort(next);
-  if (fault.empty() && has_version_ && !steps_with_memory) {
+  if (fault.empty() && is_answered) {
+    fault = check_stage(next);
+  } else if (fault.empty() && has_version_ && !steps_with_memory) {
     fault = !next.blocks.empty()                                ? check_blocks(next)
             : is_anchor_phase()                                 ? check_anchors(next)
             : parameters_.delay->delay_rule != DelayRule::kNone ? check_delayed(next)
@@ -235,7 +242,8 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (!fault.empty()) {
     return fault + at(record);
   }
-  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest()) {
+  follow_stage(next);
+  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || digest() != record.digest()) {
     return "the digest of a version is not that of its record" + at(record);
   }
   if (steps_with_memory) {
@@ -273,8 +281,9 @@ std::string Oracle::check_cohort(const VersionRecord& record) {
   const bool draws = parameters_.cohort->participation != Participation::kAll;
   std::vector<uint32_t> candidates(draws ? parameters_.trigger->device_count : 0);
   std::iota(candidates.begin(), candidates.end(), 0U);
-  const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
-  round_ += record.version == 0 || record.has_anchor() ? 0 : 1;
+  const bool asks_everyone =
+      (parameters_.phase_count() > 1 && !record.has_anchor()) || record.stage.opens.stage != TaskStage::kTrain;
+  round_ += record.version == 0 || record.has_anchor() || record.stage.keeps_model ? 0 : 1;
   Cohort& cohort = cohorts_[record.version];
   cohort = asks_everyone || !draws ? Cohort() : choose_cohort(parameters_, round_, candidates);
   return cohort == record.cohort ? "" : "the cohort of a version is not that of its round";
@@ -301,7 +310,7 @@ float Oracle::step_scale() const {
   if (parameters_.local->solver != SolverId::kProjection) {
     return parameters_.steps->server_step * effective_steps;
   }
-  return parameters_.steps->server_step * parameters_.step_size_at(version()) * effective_steps;
+  return parameters_.steps->server_step * parameters_.step_size_at(round_) * effective_steps;
 }
 
 // Every coefficient again, from the updates in the journal, in plain integers.
@@ -639,7 +648,7 @@ bool Oracle::was_state(gs_RunState state, const Request& request) const {
 
 std::string Oracle::on_state(const Coordinator& coordinator) const {
   const Replica& model = coordinator.model();
-  if (has_version_ && model.has_model() && model.version() == version() && model.digest() != digest()) {
+  if (has_version_ && model.has_model() && model.version() == version() && coordinator.digest() != digest()) {
     return "the server's model is not that of the journal, version " + std::to_string(version());
   }
   return "";

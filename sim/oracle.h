@@ -30,6 +30,10 @@ class Oracle {
   // For long runs whose messages are not looked at.
   void forget_old() { forgets_ = true; }
 
+  // What a device holds: count samples of columns numbers each, which outlive the oracle. In a run that takes units out
+  // each answer, and the table of each version, is computed again from them.
+  void hold_samples(uint32_t device, const Real* samples, uint32_t count, uint32_t columns);
+
   // Each returns a sentence on the first invariant that is broken, or nothing.
   // A record that has become durable, in order.
   std::string on_record(const JournalRecord& record);
@@ -43,7 +47,7 @@ class Oracle {
     return {has_version_ ? version() : 0, states_.size() - 1, lost_task_sequence};
   }
   uint32_t version() const { return replica_.version(); }
-  uint64_t digest() const { return replica_.digest(); }
+  uint64_t digest() const;
 
  private:
   struct Issued {
@@ -64,6 +68,25 @@ class Oracle {
     Real inverse_participation = 1;
     std::vector<Real> values;
   };
+
+  struct Samples {
+    const Real* values = nullptr;
+    uint32_t count = 0;
+    uint32_t columns = 0;
+  };
+  // The open stage again, from the samples of the devices that have answered it.
+  struct Stages {
+    TaskStage open = TaskStage::kTrain;
+    std::vector<UnitsColumn> units;
+    std::vector<uint8_t> table;           // as the journal has it
+    std::map<uint32_t, Samples> samples;  // by device
+    std::vector<uint32_t> answered;       // the open stage
+  };
+  std::string on_answer(const JournalRecord& record);
+  std::string check_stage(const VersionRecord& record) const;
+  void follow_stage(const VersionRecord& record);
+  std::vector<int64_t> answer_of(const Samples& samples) const;
+  std::vector<UnitsColumn> next_units() const;
 
   std::string on_ack(uint32_t device, const gs_Ack& ack) const;
   std::string on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const;
@@ -116,6 +139,7 @@ class Oracle {
   uint32_t weight_total_ = 0;                     // with a memory: n, or N where samples weigh
   std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten
   bool forgets_ = false;
+  Stages stages_;
 };
 
 }  // namespace gradstream

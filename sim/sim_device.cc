@@ -97,7 +97,7 @@ void SimDevice::boot() {
   ClientConfig config;
   // Every other device keeps records as boards with a network do: all come to one digest.
   const LeanForm* const lean = index_ % 2 == 1 ? &kLeanForm : nullptr;
-  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}, &kProximalLossOps, lean};
+  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}, &kProximalLossOps, lean, &kStageForm};
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;

@@ -29,6 +29,9 @@ class SimDevice {
   void boot();
   void save(const ClientAction& action);
   void save_step(const ClientAction& action);
+  // Its samples, row by row.
+  const Real* samples() const { return samples_.data(); }
+  const SampleSource& source() const { return source_; }
   FrameReader& reader() { return reader_; }
   // From the next boot on its loss is measured: each question has its answer at ask number asks_needed.
   void measure(uint32_t asks_needed);

@@ -3,7 +3,9 @@
 #include "runtime/problem/problem.h"
 #include "server/run/pace_keys.h"
 #include "server/run/parts.h"
+#include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -25,6 +27,8 @@ void set_participation(const SimOptions& options, RunParameters* parameters) {
 
 void set_policy(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
+  p.quality->holdout_share = options.holdout_share;
+  p.quality->evaluation_period = options.holdout_share > 0 ? 2 : 0;
   if (options.has_stragglers) {
     p.local->local_step_count = 6;
     p.trigger->steps_min = 1;
@@ -48,6 +52,9 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
       p.steps->server_step = Real{1} / 2;
     }
   }
+  p.fold->weight_share_max = options.weight_share_max;
+  p.units.keys().centre = options.centre;
+  p.units.keys().scale = options.scale;
 }
 
 }  // namespace
@@ -121,7 +128,6 @@ RunParameters sim_parameters(const SimOptions& options) {
   }
   set_participation(options, &p);
   set_policy(options, &p);
-  p.fold->weight_share_max = options.weight_share_max;
   return p;
 }
 

@@ -22,6 +22,7 @@ struct SimOptions {
   bool is_product = false;                                  // of several manifolds, not Stiefel alone
   bool is_grassmann = false;                                // the subspaces of those Stiefel points
   bool is_fixed_rank = false;                               // matrix completion at rank 2
+  Real holdout_share = 0;                                   // with evaluations in every second round
   uint32_t asks_needed = 0;                                 // losses are measured, with so many asks; 0: computed
   uint32_t fault_bits = 0;                                  // bit n: Fault n may happen
   bool has_stragglers =
@@ -30,6 +31,8 @@ struct SimOptions {
   // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
   // rounds
   uint32_t buffer_size = 0;
+  Centre centre = Centre::kNone;  // units of kpca's samples, as the run's
+  UnitScale scale = UnitScale::kNone;
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
   SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
   Participation participation = Participation::kAll;

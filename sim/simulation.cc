@@ -44,6 +44,8 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
     if (options.asks_needed > 0) {
       devices_[i]->measure(options.asks_needed);
     }
+    const SampleSource& source = devices_[i]->source();
+    oracle_.hold_samples(i, devices_[i]->samples(), source.count, source.dimension);
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
     devices_[i]->poll_ms = kNever;
     push(dice_.between(0, 100), SimEventKind::kDeviceBoot, i, 0);
@@ -111,8 +113,7 @@ bool Simulation::is_done() const {
   }
   return std::all_of(devices_.begin(), devices_.end(), [this](const auto& device) {
     return device->is_alive() && device->client().run_finished() &&
-           device->client().replica().version() == oracle_.version() &&
-           device->client().replica().digest() == oracle_.digest();
+           device->client().replica().version() == oracle_.version() && device->client().digest() == oracle_.digest();
   });
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/training/stages.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
 
@@ -142,6 +143,9 @@ bool TimedFleet::is_fault(const Action& action) const {
 }
 
 void TimedFleet::on_log(const Action& action) {
+  if (on_log_line) {
+    on_log_line(action);
+  }
   // Those events speak of one device only.
   const bool is_refusal =
       action.event == "update_refused" || action.event == "task_refused" || action.event == "device_not_capable";
@@ -260,7 +264,7 @@ void TimedFleet::boot(uint32_t index) {
     return;
   }
   ClientConfig config;
-  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_};
+  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_, &kStageForm};
   config.firmware_version = "timed";
   config.jitter_seed = index * 1000 + device.boot_count++;
   device.arena = std::make_unique<Arena>(device.memory.get(), device.memory_size);
@@ -421,6 +425,9 @@ void TimedFleet::handle_up(Event& event) {
     return;
   }
   reader.pop();
+  if (on_device_message) {
+    on_device_message(event.device, &message);
+  }
   server_->on_message(event.session, event.device, message, now_ms_);
   take_server_actions();
 }

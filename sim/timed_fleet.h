@@ -78,6 +78,10 @@ class TimedFleet {
   // the run. Both may be empty.
   std::function<std::string(const JournalRecord& record)> on_record;
   std::function<std::string(const Coordinator& server)> on_state;
+  // Before run(): sees every line of the server's log, and every message of a device as the server gets it. What it
+  // changes of a message is what the device said: so a device lies. Both may be empty.
+  std::function<void(const Action& line)> on_log_line;
+  std::function<void(uint32_t device, DeviceMessage* message)> on_device_message;
 
   // Until virtual time end_ms (calm: kNoEndMs), the last version, or until watch says so. Returns what went wrong, or
   // nothing: a task or update that is refused for another reason than age, a version without a step, a state without a

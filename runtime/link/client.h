@@ -170,7 +170,7 @@ class Client {
   bool is_step_open() const {
     const bool is_line_open = kTakesUnits && progress_.line != nullptr && progress_.line->is_step_open();
     const bool is_check_open = kTakesUnits && task_.smoothing != nullptr && task_.smoothing->is_step_open();
-    const bool is_evaluation_open = progress_.evaluation != nullptr && progress_.evaluation->is_open();
+    const bool is_evaluation_open = kEvaluates && progress_.evaluation != nullptr && progress_.evaluation->is_open();
     return run_.is_step_open || is_line_open || is_check_open || is_evaluation_open;
   }
 
@@ -261,7 +261,7 @@ class Client {
     bool has_line = false;    // of the record that led to the task's version
     LossLine line;
     SmoothingCheck* smoothing = nullptr;  // that comes before the first step, in the arena; null: none
-    bool is_evaluated = false;  // there is nothing to evaluate before the first step, or it is done
+    bool is_evaluated = false;            // there is nothing to evaluate before the first step, or it is done
     HeldOutQuality quality;
   };
 

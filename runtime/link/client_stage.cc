@@ -17,7 +17,7 @@ bool Client::keeps_sums() const { return config_.refuses_sums && is_units_stage(
 // Without samples that train there is no task to do: as with a ring that is still empty, or one that is held out whole.
 Status Client::check_sample_count() {
   const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
-  if (!kTakesUnits || problem == nullptr) {
+  if (problem == nullptr) {
     return Status::kOk;
   }
   const uint32_t held = problem->ops->sample_count(problem->context);

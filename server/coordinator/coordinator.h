@@ -103,6 +103,7 @@ struct CoordinatorCounters {
   uint64_t messages_unexpected = 0;
   uint64_t messages_over_rate = 0;                           // of devices beyond CoordinatorLimits::device_messages
   uint64_t steps_failed = 0;                                 // versions closed without a step
+  uint64_t lines_dropped = 0;                                // of updates, along no record of the last two
   uint64_t drifts = 0;                                       // times that the losses moved away after they had settled
   std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
 };
@@ -136,6 +137,10 @@ struct RoundSummary {
   uint32_t wanted = 0;             // as in RoundProgressView, when it closed
   uint32_t extensions = 0;         // by report_deadline_ms
   std::optional<Quality> quality;  // of the version before, as far as it was known when the round closed
+  // Of a run that chooses its step by itself: eta of the version that it made, and what decided it. 0, "": of another
+  // run, or of one whose trials are not over.
+  double step = 0;
+  std::string bound;
   friend bool operator==(const RoundSummary&, const RoundSummary&) = default;
 };
 

@@ -171,7 +171,30 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   return summary;
 }
 
+// The same of the step, once the ledger has followed the record.
+void add_step(const StepKeeper* steps, RoundSummary* summary) {
+  if (steps != nullptr && steps->decision().state.first > 0) {
+    summary->step = steps->decision().state.step;
+    summary->bound = step_bound_name(steps->decision().bound);
+  }
+}
+
 }  // namespace
+
+// What the last trials have come to where no step was good.
+void Coordinator::State::log_trials(uint32_t version) {
+  const StepDecision& decision = ledger.steps()->decision();
+  const bool has_good = std::any_of(decision.best.begin(), decision.best.end(), [](double best) { return best > 0; });
+  if (decision.draw_count < kStartDrawCount || has_good) {
+    return;
+  }
+  log(LogLevel::kWarn, "step_trials_bad",
+      Fields()
+          .add("version", version)
+          .add("step", number_text(decision.state.step))
+          .add("text", "no trial step made the devices' loss smaller: the run begins with the least step")
+          .add("remedy", "look at the data, their units and labels, or begin a run with step_size set to a number"));
+}
 
 // Of the version that the version `version` was made from.
 std::optional<Quality> Coordinator::State::quality_before(uint32_t version) const {
@@ -228,6 +251,10 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
     log_stage(record.version(), stage, notes.stage);
     review_barred();
   }
+  if (stage == TaskStage::kTrials) {
+    log_trials(record.version());
+  }
+  counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
@@ -238,6 +265,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
             .add("samples", ledger.delay_switch().sample_count));
   }
   last_round = summary_of(record, trigger, tally, extension_count);
+  add_step(ledger.steps(), &last_round);
   last_round.time_ms = now_ms;
   last_round.missing = missing;
   last_round.upload_bytes = std::exchange(upload_bytes, 0);
@@ -262,6 +290,9 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
         .add("metric", quality_metric_name(ledger.quality().metric()))
         .add("quality", number_text(quality->metric));
   }
+  if (last_round.step > 0) {
+    closed.add("step", number_text(last_round.step)).add("bound", last_round.bound);
+  }
   log(LogLevel::kInfo, "round_closed", closed);
   log_progress(progress, fit);
   persist(std::move(record), now_ms);
@@ -280,6 +311,7 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
     opened_ms = record.time_ms();
   } else if (record.kind() == RecordKind::kVersion) {
     RoundSummary summary = summary_of(record, record.trigger(), tally, extension_count);
+    add_step(ledger.steps(), &summary);
     summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());

@@ -481,11 +481,13 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   if (is_open && !is_storage_failed) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
+  // A value beyond the fleet's exponents may train all the same.
+  const bool is_of_stage = is_of_units(ledger.stage()) && refused.reason == gs_Reason_REASON_OUT_OF_RANGE;
   // Another task of the run would be refused for the same reason until the device has another image or other data.
   const bool is_final_reason = refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED ||
                                refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
                                refused.reason == gs_Reason_REASON_WRONG_NETWORK ||
-                               refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0;
+                               refused.reason == gs_Reason_REASON_WRONG_SHAPE || (refused.sample != 0 && !is_of_stage);
   if (is_open && is_final_reason) {
     device.refusals.is_for_good = true;
     device.refusals.for_good = refused.reason;

@@ -80,7 +80,7 @@ bool Coordinator::State::is_out_of_stage(uint32_t index) const {
   if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
     return false;
   }
-  if (!is_units_stage(ledger.stage())) {
+  if (!is_of_units(ledger.stage())) {
     return device.is_heard && !has_feature(device.image, gs_Feature_FEATURE_LINES);
   }
   const bool was_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&

@@ -44,7 +44,7 @@ uint64_t hash_of(std::span<const BlockedGroup> groups) {
 
 // What the device lacks for the open version: for the run, or for a stage that it is out of.
 std::string lacks_of(const DeviceRow& device, TaskStage stage) {
-  const bool lacks_lines = device.stages.is_barred && !is_units_stage(stage);
+  const bool lacks_lines = device.stages.is_barred && !is_of_units(stage);
   return device.image.lacks.empty() && lacks_lines ? "feature:lines" : device.image.lacks;
 }
 

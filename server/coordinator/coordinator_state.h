@@ -119,6 +119,7 @@ struct Coordinator::State {
   void log_progress(const ProgressView& before, SmoothingFit fit_before);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
+  void log_trials(uint32_t version);
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 
   // ---- Who is out of the open stage ----

@@ -8,7 +8,7 @@
 #include "server/run/average_keys.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
 
@@ -18,6 +18,9 @@ namespace {
 // Models kept to repair a device's own: the current one, and the one before, from which a device whose answer has just
 // been folded goes on.
 constexpr uint32_t kRepairModelCount = 2;
+// In a run with step_size "auto" the last record is sent even where it is so many times as long as the model. Reason: a
+// device has the line of a record only if it applies it. Beyond that the traffic costs more than the step is worth.
+constexpr size_t kLineRecordFactor = 16;
 
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
@@ -81,6 +84,9 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
   aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_, &open_});
   stage_.train_version = has_stages(parameters_) ? kNoVersion : 0;
+  if (chooses_step(parameters_)) {
+    steps_.emplace(parameters_);
+  }
 }
 
 bool Ledger::is_over() const {
@@ -201,6 +207,7 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
     prepared_.reset();
     GS_TRY(aggregator_->add(input));
   }
+  count_line(record, notes);
   judge(device, record);
   device.tally.rounds_joined += asks_everybody() ? 0 : 1;
   device.judged.version = record.version();
@@ -297,13 +304,14 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
 }
 
 Status Ledger::begin_version(const VersionRecord& record) {
+  GS_TRY(follow_step(record));
   begin_stage(record);
   remember(record);
   open_.round = round_after(record);
   digest_ = record.digest;
   model_digest_ = digest_values(kDigestStart, parameters_.model->shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
-  open_.step_size = parameters_.step_size_at(open_.round);
+  open_.step_size = open_step();
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
@@ -332,7 +340,9 @@ void Ledger::remember(VersionRecord record) {
   const size_t size = log_size(record);
   log_.push_back({std::move(record), digest_, size});
   log_size_ += size;
-  while (log_size_ > log_size_max_) {
+  const size_t whole = snapshot_size(parameters_.model->shape, parameters_.has_mean());
+  const size_t kept = steps_.has_value() && size <= kLineRecordFactor * whole ? 1 : 0;
+  while (log_size_ > log_size_max_ && log_.size() > kept) {
     log_size_ -= log_.front().size;
     log_.pop_front();
   }
@@ -387,6 +397,15 @@ TaskTerms Ledger::task_terms() const {
             .step_size = stage_.fold->step_size(),
             .stage = stage(),
             .encoding = answer_encoding(stage())};
+  }
+  if (stage() == TaskStage::kStart && parameters_.local->solver != SolverId::kProjection) {
+    return {.solver = SolverId::kGradientStream,  // one gradient at the model: nobody moves
+            .batch_mode = parameters_.local->batch_mode,
+            .local_step_count = 1,
+            .steps_min = 1,
+            .step_size = stage_.fold->step_size(),
+            .proximal = parameters_.local->proximal,
+            .stage = stage()};
   }
   if (is_anchor_phase()) {  // an anchor: -grad f_i(X)
     return {.solver = SolverId::kGradientStream,
@@ -449,6 +468,7 @@ Status Ledger::put_average(VersionRecord* record) const {
   GS_TRY(read_model(parameters_.model->shape, record->model, theta.data()));
   if (average_.replace(record->version, theta.data())) {
     record->model = model_bytes(parameters_.model->shape, theta.data());
+    record->mean_direction.clear();  // the model goes elsewhere
   }
   return Status::kOk;
 }
@@ -461,6 +481,8 @@ JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
     notes->status = notes->stage.status;
     GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // the model stays
   } else {
+    const double scale =
+        steps_.has_value() ? model_scale_of(parameters_, {replica_.model(), parameters_.model->shape.size()}) : 0;
     notes->status = finish_training(&record);
     notes->delay = record.notes;
     if (notes->status != Status::kOk) {
@@ -470,6 +492,7 @@ JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
                 Status::kOk);  // a point of the manifold stays one
     }
     record.stage.is_known = has_stages(parameters_);
+    decide_step(scale, &record);
   }
   record.digest = digest_with_units(replica_.digest(), units_after(record));
   record.has_parts = parameters_.model_parts() != 0;
@@ -562,6 +585,7 @@ std::string Ledger::state_text() const {
           " unfit=" + std::to_string(progress_.unfit_count()) +
           " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
   text += stage_text();
+  text += steps_.has_value() ? steps_->text() : "";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
   }

@@ -22,6 +22,7 @@
 #include "server/rules/model_average.h"
 #include "server/rules/record.h"
 #include "server/rules/stage_fold.h"
+#include "server/rules/step_keeper.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
 
@@ -64,7 +65,7 @@ struct TaskTerms {
   bool draws_iterate = false;
   TaskStage stage = TaskStage::kTrain;
   Encoding encoding = Encoding::kNone;  // of the upload; kNone: the run's
-  bool evaluates = false;  // the samples held out at the open version, where the device can
+  bool evaluates = false;               // the samples held out at the open version, where the device can
 };
 
 // What has come in for the open version, for the operator's log.
@@ -74,6 +75,7 @@ struct RoundTally {
   uint32_t partial_count = 0;
   double loss_before_sum = 0;
   double loss_after_sum = 0;
+  uint32_t lines_dropped = 0;  // of updates, that no record of the last two made
 };
 
 // Where a run stands before it trains, as its records say. Of a run without stages the first version trains.
@@ -153,6 +155,8 @@ class Ledger {
   // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
+  // The step of a run that chooses it by itself, as of the open version; null: its keys have it.
+  const StepKeeper* steps() const { return steps_.has_value() ? &*steps_ : nullptr; }
   // Whether the run improves, by its records up to now.
   const RunProgress& progress() const { return progress_; }
   Fleet& fleet() { return fleet_; }
@@ -182,12 +186,17 @@ class Ledger {
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
   Status apply_answer(const JournalRecord& record);
+  void count_line(const JournalRecord& record, const UpdateNotes& notes);
   Status apply_run_event(const JournalRecord& record);
   uint32_t round_after(const VersionRecord& next) const;
   // Who is asked in the version that `next` leads to.
   Cohort next_cohort(const VersionRecord& next) const;
   Status finish_training(VersionRecord* record);
   VersionRecord close_stage(StageDecision* decision) const;
+  // What the close of a round decides of the steps after it. scale: of the model that its record begins at.
+  void decide_step(double scale, VersionRecord* record) const;
+  Status follow_step(const VersionRecord& record);
+  Real open_step() const;
   // Bits of what the open version has beside model and mean.
   uint32_t parts() const;
   // The table of units that the version of `next` has.
@@ -217,6 +226,7 @@ class Ledger {
   const std::vector<Real> probabilities_;  // of participation
   OpenRound open_;
   OpenStage stage_;
+  std::optional<StepKeeper> steps_;  // of a run that chooses its step by itself
   uint64_t digest_ = 0;
   uint64_t model_digest_ = 0;  // of the open version's model alone
   // Whether the open version came from the record of an anchor phase, and that record's step and curvature.

@@ -2,7 +2,7 @@
 #include "server/base/fields.h"
 #include "server/coordinator/ledger.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 
@@ -57,6 +57,49 @@ void Ledger::begin_stage(const VersionRecord& record) {
     fleet_.at(device).stages.is_left_out = true;
   }
   stage_.fold = make_stage_fold({&parameters_, &replica_, &arena_, stage_.step, stage_.units, stage_.decision});
+}
+
+// An update's line, which in START is none along a record.
+void Ledger::count_line(const JournalRecord& record, const UpdateNotes& notes) {
+  if (!steps_.has_value() || stage() != TaskStage::kTrain) {
+    return;
+  }
+  const double weight = record.weight();
+  steps_->add_update(weight);
+  if (notes.line.has_value() &&
+      !steps_->add_line(record.device(), record.staleness(), notes.line->slope, notes.line->curvature, weight)) {
+    ++tally_.lines_dropped;
+  }
+}
+
+Status Ledger::follow_step(const VersionRecord& record) {
+  if (!steps_.has_value()) {
+    return Status::kOk;
+  }
+  GS_TRY(steps_->follow(record.stage.decision));
+  const bool trains = record.stage.opens.stage == TaskStage::kTrain;
+  return trains && !(steps_->step_size() > 0) ? Status::kDataCorrupt : Status::kOk;
+}
+
+// eta of the open version's tasks, whose fold it has where it is a stage.
+Real Ledger::open_step() const {
+  if (!steps_.has_value()) {
+    return parameters_.step_size_at(open_.round);
+  }
+  return stage_.fold != nullptr ? stage_.fold->step_size() : steps_->step_size();
+}
+
+void Ledger::decide_step(double scale, VersionRecord* record) const {
+  if (!steps_.has_value()) {
+    return;
+  }
+  const StepDecision next =
+      steps_->after_round({record->mean_direction, record->step_scale, scale, fleet_.asked_count()});
+  record->stage.decision = encode_decision(next);
+  record->mean_direction.clear();
+  if (record->has_anchor()) {
+    record->local_step = static_cast<Real>(next.state.step);
+  }
 }
 
 // Empty for a run without stages.

@@ -16,7 +16,7 @@ class AggregatorGradientStream : public Aggregator {
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    return finish_tangent_step(context_, fold_, context_.parameters->step_size_at(context_.replica->version()), record);
+    return finish_tangent_step(context_, fold_, open_step_size(context_), record);
   }
   VersionRecord stand_still() const override { return stand_still_record(context_); }
 

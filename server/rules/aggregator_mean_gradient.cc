@@ -10,6 +10,7 @@
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {
@@ -27,6 +28,9 @@ class AggregatorMeanGradient : public Aggregator {
     record->step_scale = parameters().steps->server_step * open_step_size(context_) * weights_.effective_steps();
     std::vector<Real> v(parameters().model->shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
+    if (chooses_step(parameters())) {
+      record->mean_direction = v;
+    }
     record->promise.value = static_cast<double>(record->step_scale) * square_sum(v);
     GS_TRY(context_.replica->gradient_step(v.data(), record->step_scale, v.data(), *context_.arena));
     record->model = model_bytes(parameters().model->shape, v.data());

@@ -8,9 +8,11 @@
 #include <map>
 #include <utility>
 
+#include "runtime/base/products.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {
@@ -32,7 +34,7 @@ class AggregatorProjection : public Aggregator {
       out.encoding = parameters().wire->record_encoding;
       GS_TRY(encode_block(block, &out));
     }
-    return Status::kOk;
+    return chooses_step(parameters()) ? add_up(record) : Status::kOk;
   }
 
   VersionRecord stand_still() const override {
@@ -88,6 +90,21 @@ class AggregatorProjection : public Aggregator {
     block.fold.add_terms(terms_);
     block.value_count = std::max(block.value_count, static_cast<uint32_t>(terms_.size()));
     weights_.add(prepared_weight_, prepared_steps_);
+  }
+
+  // d, as replicas have it from the record's blocks.
+  Status add_up(VersionRecord* record) const {
+    const Shape shape = parameters().model->shape;
+    record->mean_direction.assign(shape.size(), 0);
+    std::vector<Real> values;
+    for (const RecordBlock& block : record->blocks) {
+      values.resize(block.value_count);
+      GS_TRY(decode_values(block.encoding, block.value_count, block.bytes.data(), block.bytes.size(), values.data()));
+      GS_TRY(accumulate_directions(direction_spec(parameters(), block.base_version, block.owner), shape, 0,
+                                   block.value_count, values.data(), record->mean_direction.data(), *context_.arena));
+    }
+    scale(shape.size(), estimate_factor(shape, parameters().local->direction_count), record->mean_direction.data());
+    return Status::kOk;
   }
 
   Status encode_block(const Block& block, RecordBlock* out) const {

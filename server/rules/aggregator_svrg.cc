@@ -16,6 +16,7 @@
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {
@@ -61,6 +62,9 @@ class AggregatorSvrg : public Aggregator {
       return Status::kNotFinite;
     }
     record->mean_gradient = model_bytes(parameters.model->shape, g.data());
+    if (chooses_step(parameters)) {
+      record->mean_direction = g;
+    }
     Secant secant;
     if (parameters.local->barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
       record->previous_model = model_bytes(parameters.model->shape, last_model_.data());

@@ -76,9 +76,12 @@ struct VersionRecord {
   Real curvature = 0;                       // b; 0: none
   std::optional<DelaySwitch> delay_switch;  // of the version that it leads to, where the run switches by a statistic
   DelayNotes notes;                         // of the rule that made it; the payload has none
+  // d, the mean direction in units of a gradient, of the rule that made it, where the run chooses its step by itself.
+  // The payload has none.
+  std::vector<Real> mean_direction;
   // As the rule knows it. Of blocks without a mean Ledger knows it, since the replica adds their directions up.
   StepPromise promise;
-  StageRecord stage;                        // of runs with stages before training
+  StageRecord stage;  // of runs with stages before training
   bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };

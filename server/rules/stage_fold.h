@@ -1,4 +1,4 @@
-// What a server makes of the answers of one stage before training (server/run/stages.h): one fold a stage.
+// What a server makes of the answers of one stage before training (server/run/run_stages.h): one fold a stage.
 //
 //   make_stage_fold() -> check(), add() for each answer, in any order -> close(): what the next version says
 //

@@ -54,7 +54,7 @@ Status take_stage(const RunParameters& run, PayloadReader& reader, StageRecord* 
     stage->left_out.push_back(device);
   }
   const bool has_direction = !stage->direction.empty();
-  std::vector<ColumnUnits> columns;
+  std::vector<UnitsColumn> columns;
   const bool is_good = reader.ok && keeps_model <= 1 && is_stage_of(run, stage->opens) &&
                        (!has_direction || (stage->keeps_model && stage->opens.stage == TaskStage::kTrials &&
                                            stage->direction.size() == run.model->shape.size() * sizeof(Real))) &&
@@ -70,10 +70,10 @@ uint64_t digest_with_units(uint64_t replica_digest, std::span<const uint8_t> uni
   return digest;
 }
 
-std::vector<uint8_t> encode_units(std::span<const ColumnUnits> columns) {
+std::vector<uint8_t> encode_units(std::span<const UnitsColumn> columns) {
   std::vector<uint8_t> bytes;
-  bytes.reserve(columns.size() * kColumnUnitsSize);
-  for (const ColumnUnits& column : columns) {
+  bytes.reserve(columns.size() * kUnitsColumnSize);
+  for (const UnitsColumn& column : columns) {
     put_u32(static_cast<uint32_t>(column.exponent), &bytes);
     put_u32(std::bit_cast<uint32_t>(column.mean), &bytes);
     put_u32(std::bit_cast<uint32_t>(column.factor), &bytes);
@@ -81,16 +81,16 @@ std::vector<uint8_t> encode_units(std::span<const ColumnUnits> columns) {
   return bytes;
 }
 
-Status decode_units(std::span<const uint8_t> bytes, std::vector<ColumnUnits>* columns) {
+Status decode_units(std::span<const uint8_t> bytes, std::vector<UnitsColumn>* columns) {
   columns->clear();
-  if (bytes.size() % kColumnUnitsSize != 0) {
+  if (bytes.size() % kUnitsColumnSize != 0) {
     return Status::kDataCorrupt;
   }
   PayloadReader reader{bytes};
   while (!reader.rest.empty()) {
-    const ColumnUnits column = {static_cast<int32_t>(reader.take_u32()), std::bit_cast<float>(reader.take_u32()),
+    const UnitsColumn column = {static_cast<int32_t>(reader.take_u32()), std::bit_cast<float>(reader.take_u32()),
                                 std::bit_cast<float>(reader.take_u32())};
-    if (column.exponent < kExponentMin || column.exponent > kExponentMax || !std::isfinite(column.mean) ||
+    if (column.exponent < kUnitsExponentMin || column.exponent > kUnitsExponentMax || !std::isfinite(column.mean) ||
         !std::isfinite(column.factor) || column.factor < 0) {
       return Status::kDataCorrupt;
     }

@@ -1,5 +1,5 @@
-// What the record of a version says of the stages before training (server/run/stages.h), in runs that have some. Runs
-// without stages keep their payloads to the byte.
+// What the record of a version says of the stages before training (server/run/run_stages.h), in runs that have some.
+// Runs without stages keep their payloads to the byte.
 //
 // Journal form, before the rest of the payload, little-endian: the stage that the version opens u8, its draw u8,
 // keeps_model u8, then as lists of bytes with their size u32: what a rule has decided, the table of units, the
@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/base/units.h"
 #include "server/rules/payload_reader.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 
@@ -38,19 +39,9 @@ uint64_t digest_with_units(uint64_t replica_digest, std::span<const uint8_t> uni
 
 // ---- The table of units: what MODEL_PART_UNITS holds of each column ----
 
-struct ColumnUnits {
-  int32_t exponent = 0;  // all values of the column are below 2^exponent in magnitude
-  float mean = 0;
-  float factor = 0;  // 0: not decided yet
-  friend bool operator==(const ColumnUnits&, const ColumnUnits&) = default;
-};
-inline constexpr size_t kColumnUnitsSize = 12;  // bytes: int32, f32, f32
-inline constexpr int32_t kExponentMin = -126;   // of a column of zeros, too
-inline constexpr int32_t kExponentMax = 128;
-
-std::vector<uint8_t> encode_units(std::span<const ColumnUnits> columns);
+std::vector<uint8_t> encode_units(std::span<const UnitsColumn> columns);
 // kDataCorrupt: bytes that encode_units() does not make of such columns.
-Status decode_units(std::span<const uint8_t> bytes, std::vector<ColumnUnits>* columns);
+Status decode_units(std::span<const uint8_t> bytes, std::vector<UnitsColumn>* columns);
 
 }  // namespace gradstream
 

@@ -64,7 +64,7 @@ double square_of(std::span<const Real> values) {
   return sum;
 }
 
-double shortest_trial(double longest) { return std::ldexp(longest, 1 - static_cast<int>(kRungCount)); }
+double shortest_trial(double longest) { return std::ldexp(longest, 1 - static_cast<int>(kTrialCount)); }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ Status decode_decision(std::span<const uint8_t> bytes, StepDecision* decision) {
     is_good = is_good && std::isfinite(value);
   });
   visit_counts(*decision, [&](uint32_t& value) { value = static_cast<uint32_t>(take_bytes(&bytes, sizeof(value))); });
-  is_good = is_good && bytes[0] < kStepBoundCount && decision->draw_count <= kStepDrawCount &&
+  is_good = is_good && bytes[0] < kStepBoundCount && decision->draw_count <= kStartDrawCount &&
             decision->state.step >= 0 && decision->state.first >= 0 && decision->trial_length >= 0 &&
             decision->move.length >= 0;
   if (!is_good) {
@@ -126,11 +126,11 @@ StepDecision after_start(const RunParameters& parameters, const StepDecision& be
 
 StepDecision after_trials(const RunParameters& parameters, const StepDecision& before,
                           std::span<const TrialAnswer> answers) {
-  GS_ASSERT(!answers.empty() && before.draw_count < kStepDrawCount);
+  GS_ASSERT(!answers.empty() && before.draw_count < kStartDrawCount);
   StepDecision next = after_stage(before);
   const BestRung rung = best_rung(before.trial_length, answers);
   next.best[next.draw_count++] = rung.is_bad ? 0 : rung.length;
-  if (next.draw_count < kStepDrawCount) {
+  if (next.draw_count < kStartDrawCount) {
     return next;
   }
   std::vector<double> good;

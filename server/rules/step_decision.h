@@ -18,11 +18,11 @@ namespace gradstream {
 // Of the version that a record leads to.
 struct StepDecision {
   StepState state;
-  StepMove move;                                 // of the record; all 0: the model stood still
-  double trial_length = 0;                       // behind START: R / |d|, of the longest trial step
-  double square = 0;                             // behind START: |d|^2
-  uint32_t draw_count = 0;                       // trials that are over
-  std::array<double, kStepDrawCount> best = {};  // of each, the length of the best trial step; 0: none was good
+  StepMove move;                                  // of the record; all 0: the model stood still
+  double trial_length = 0;                        // behind START: R / |d|, of the longest trial step
+  double square = 0;                              // behind START: |d|^2
+  uint32_t draw_count = 0;                        // trials that are over
+  std::array<double, kStartDrawCount> best = {};  // of each, the length of the best trial step; 0: none was good
   // How state.step was found: the means of slope and curvature of line_count devices, of whom worse_count saw a rise.
   StepBound bound = StepBound::kNone;
   double slope = 0;
@@ -34,7 +34,7 @@ struct StepDecision {
 
 // Bytes of a decision, little-endian: step, first, slope, curvature, length, square, reach, trial_length, square of
 // START, best of each draw, and the two means in f64; then count, draw_count, line_count, worse_count u32, bound u8.
-inline constexpr size_t kStepDecisionSize = (11 + kStepDrawCount) * sizeof(double) + 4 * sizeof(uint32_t) + 1;
+inline constexpr size_t kStepDecisionSize = (11 + kStartDrawCount) * sizeof(double) + 4 * sizeof(uint32_t) + 1;
 std::vector<uint8_t> encode_decision(const StepDecision& decision);
 // No bytes: the decision that a run begins with. kDataCorrupt: another size, or numbers that no server decides.
 Status decode_decision(std::span<const uint8_t> bytes, StepDecision* decision);

@@ -77,9 +77,9 @@ double longest_move(bool is_bounded, double scale) { return (is_bounded ? kBound
 BestRung best_rung(double length, std::span<const TrialAnswer> answers) {
   std::vector<double> changes(answers.size());
   std::vector<double> weights(answers.size());
-  BestRung best{std::ldexp(length, 1 - static_cast<int>(kRungCount)), true};
+  BestRung best{std::ldexp(length, 1 - static_cast<int>(kTrialCount)), true};
   double least = 0;
-  for (uint32_t q = 0; q < kRungCount; ++q) {
+  for (uint32_t q = 0; q < kTrialCount; ++q) {
     for (size_t i = 0; i < answers.size(); ++i) {
       changes[i] = static_cast<double>(bounded_change(answers[i].changes[q]));
       weights[i] = answers[i].weight;

@@ -14,12 +14,9 @@
 #include <cstdint>
 #include <span>
 
-namespace gradstream {
+#include "server/run/run_stages.h"
 
-// Trial steps along one direction: 2^0 to 2^-31 of the longest. Reason: from across the manifold to below a rounding.
-inline constexpr uint32_t kRungCount = 32;
-// Directions that the first step is drawn from. Reason: one of them may lead along a saddle.
-inline constexpr uint32_t kStepDrawCount = 2;
+namespace gradstream {
 
 // What decided a step.
 enum class StepBound : uint8_t {
@@ -76,7 +73,7 @@ double longest_move(bool is_bounded, double scale);
 
 // A device's answer: f at the trial steps length 2^-q, less f at the model.
 struct TrialAnswer {
-  std::array<float, kRungCount> changes = {};
+  std::array<float, kTrialCount> changes = {};
   double weight = 0;
 };
 struct BestRung {

@@ -2,8 +2,10 @@
 
 #include "server/rules/tangent_fold.h"
 
+#include "runtime/base/products.h"
 #include "server/run/participation.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -76,6 +78,10 @@ Status finish_tangent_step(const AggregatorContext& context, const TangentFold& 
   record->step_scale = context.parameters->steps->server_step * fold.effective_steps();
   std::vector<Real> v;
   GS_TRY(fold.finish(&v));
+  if (chooses_step(*context.parameters)) {
+    record->mean_direction = v;  // -eta d
+    scale(v.size(), -1 / local_step, record->mean_direction.data());
+  }
   // The mean is -eta d, and the step eta_g eta K_eff.
   record->promise.value = static_cast<double>(record->step_scale) * square_sum(v) / static_cast<double>(local_step);
   GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));

@@ -45,8 +45,8 @@ class TangentFold {
 // The record to the next version whose model is the open one.
 VersionRecord stand_still_record(const AggregatorContext& context);
 // Its model <- R_X(eta_g K_eff mean), its step_scale <- eta_g K_eff. local_step: eta of the devices' steps, which are
-// inside the mean; the record's promise needs it. Codes of TangentFold::finish, Replica::tangent_step; the record is
-// then unspecified.
+// inside the mean; the record's direction and its promise need it. Codes of TangentFold::finish,
+// Replica::tangent_step; but for the direction the record is then unspecified.
 Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, Real local_step,
                            VersionRecord* record);
 

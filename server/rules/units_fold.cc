@@ -76,16 +76,16 @@ class UnitsFold : public StageFold {
     if (words.size() < 2 || answer.values.size() % kWordSize != 0 || (known_columns_ != 0 && !fits(words.size()))) {
       return {gs_Reason_REASON_WRONG_SHAPE};
     }
-    const auto least_count = static_cast<double>(std::max(1U, run_.units.keys().samples_min));
-    if (static_cast<double>(words[0]) < least_count || words[0] > int64_t{kSampleCountMax}) {
-      return {gs_Reason_REASON_OUT_OF_RANGE, 0, static_cast<double>(words[0]), least_count, kSampleCountMax};
+    // Samples that are held out do not count here, but do for samples_min, which a Hello is held to.
+    if (words[0] < 1 || words[0] > int64_t{kSampleCountMax}) {
+      return {gs_Reason_REASON_OUT_OF_RANGE, 0, static_cast<double>(words[0]), 1, kSampleCountMax};
     }
     if (answers_.size() >= kFoldUpdateCountMax) {
       return {gs_Reason_REASON_OUT_OF_RANGE, 0, 0, 0, 0};
     }
     switch (stage_) {
       case TaskStage::kExponents:
-        return check_all(words, 1, kExponentMin, kExponentMax);
+        return check_all(words, 1, kUnitsExponentMin, kUnitsExponentMax);
       case TaskStage::kSums:
         return check_sums(words);
       default:
@@ -112,7 +112,7 @@ class UnitsFold : public StageFold {
       decision.status = Status::kOutOfRange;  // cannot be: less than half are left out
       return decision;
     }
-    std::vector<ColumnUnits> table = stage_ == TaskStage::kExponents ? exponents_of(believed)
+    std::vector<UnitsColumn> table = stage_ == TaskStage::kExponents ? exponents_of(believed)
                                      : stage_ == TaskStage::kSums    ? means_of(believed)
                                                                      : scales_of(believed);
     decision.units = encode_units(table);
@@ -212,7 +212,7 @@ class UnitsFold : public StageFold {
     for (size_t i = 1; i < words; ++i) {
       std::vector<int64_t> exponents;
       for (const auto& [device, answer] : answers) {
-        if (answer[i] > kExponentMin) {
+        if (answer[i] > kUnitsExponentMin) {
           exponents.push_back(answer[i]);
         }
       }
@@ -278,8 +278,8 @@ class UnitsFold : public StageFold {
     return count;
   }
 
-  static std::vector<ColumnUnits> exponents_of(const Answers& answers) {
-    std::vector<ColumnUnits> table(answers.begin()->second.size() - 1, {kExponentMin, 0, 0});
+  static std::vector<UnitsColumn> exponents_of(const Answers& answers) {
+    std::vector<UnitsColumn> table(answers.begin()->second.size() - 1, {kUnitsExponentMin, 0, 0});
     for (const auto& [device, words] : answers) {
       for (size_t c = 0; c < table.size(); ++c) {
         table[c].exponent = std::max(table[c].exponent, static_cast<int32_t>(words[1 + c]));
@@ -288,8 +288,8 @@ class UnitsFold : public StageFold {
     return table;
   }
 
-  std::vector<ColumnUnits> means_of(const Answers& answers) const {
-    std::vector<ColumnUnits> table = columns_;
+  std::vector<UnitsColumn> means_of(const Answers& answers) const {
+    std::vector<UnitsColumn> table = columns_;
     const uint64_t count = count_of(answers);
     for (size_t c = 0; c < table.size(); ++c) {
       int64_t sum = 0;  // of 2^31 values of 30 bits at most
@@ -310,8 +310,8 @@ class UnitsFold : public StageFold {
     return table;
   }
 
-  std::vector<ColumnUnits> scales_of(const Answers& answers) const {
-    std::vector<ColumnUnits> table = columns_;
+  std::vector<UnitsColumn> scales_of(const Answers& answers) const {
+    std::vector<UnitsColumn> table = columns_;
     const auto count = static_cast<double>(count_of(answers));
     const UnitScale scale = run_.units.keys().scale;
     double total = 0;
@@ -334,10 +334,10 @@ class UnitsFold : public StageFold {
   }
 
   // Whether no stage of units comes after this one.
-  bool is_last() const { return !is_units_stage(stage_after(run_, {stage_, 0}).stage); }
+  bool is_last() const { return !is_of_units(stage_after(run_, {stage_, 0}).stage); }
 
   // The column's last mean and factor. extent: what it is divided by; 0: it does not vary.
-  void settle(double extent, ColumnUnits* column) const {
+  void settle(double extent, UnitsColumn* column) const {
     const bool is_constant = extent == 0;
     if (run_.units.keys().centre == Centre::kNone || (is_constant && has_labels(run_))) {
       column->mean = 0;
@@ -348,7 +348,7 @@ class UnitsFold : public StageFold {
   const RunParameters& run_;
   TaskStage stage_;
   uint32_t known_columns_;  // 0: the answers say
-  std::vector<ColumnUnits> columns_;
+  std::vector<UnitsColumn> columns_;
   Answers answers_;
 };
 

@@ -7,6 +7,8 @@
 //
 // All sums are whole numbers: no order of the answers changes a bit. The numbers that are left over are + - * / and
 // sqrt of doubles in the order of the columns, the same on all processors.
+//
+// Who is beyond belief shows when all have answered. So the answers are kept until the stage closes: 8 bytes a word.
 #ifndef GRADSTREAM_SERVER_RULES_UNITS_FOLD_H_
 #define GRADSTREAM_SERVER_RULES_UNITS_FOLD_H_
 
@@ -16,11 +18,6 @@
 #include "server/rules/stage_fold.h"
 
 namespace gradstream {
-
-// Bits behind the point of q and of r, less the column's exponent. Reason: sums of 65,535 values of 30 bits, and of
-// squares of values of 23 bits, fit 63.
-inline constexpr int kSumBits = 30;
-inline constexpr int kSquareBits = 22;
 
 // A device's exponent of a column is beyond belief this far above the fleet's median. Reason: further down nothing of
 // the others' values is left in 30 bits.

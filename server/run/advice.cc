@@ -8,6 +8,7 @@
 #include "server/run/constant_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 #include "server/run/settle.h"
 
 namespace gradstream {
@@ -205,6 +206,12 @@ std::vector<std::string> advice(const RunParameters& parameters) {
   }
   advise_staleness(parameters, &lines);
   if (!(parameters.constants->smoothness > 0)) {
+    return lines;
+  }
+  if (chooses_step(parameters)) {
+    lines.push_back(
+        "step_size = auto: the server finds the step by itself and reads no smoothness; leave smoothness out, or set "
+        "step_size to a number to have it judged");
     return lines;
   }
   const Letters letters(parameters);

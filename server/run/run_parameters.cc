@@ -14,7 +14,7 @@
 #include "server/run/pace_keys.h"
 #include "server/run/participation_keys.h"
 #include "server/run/quality_keys.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
 #include "server/run/units_keys.h"

@@ -5,6 +5,7 @@
 #include "server/run/check_range.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 
@@ -45,7 +46,7 @@ Objection check_steps(const RunParameters& p) {
       return objection;
     }
   }
-  if (has_auto_step(*p.steps)) {
+  if (chooses_step(p)) {
     return check_auto_step(p);
   }
   if (p.steps->step_decay > 0 && p.steps->step_rule != StepRule::kInverse) {

@@ -41,9 +41,6 @@ struct StepKeys : StepCore {
 // (server/rules/step_rule.h). Reason: of two either may be an outlier.
 inline constexpr uint32_t kLineCountMin = 3;
 
-// step_size = "auto": the step follows from what devices report. The field is then 0, and so is step_size_at().
-inline bool has_auto_step(const StepCore& keys) { return keys.step_size == 0; }
-
 // A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_steps(const RunParameters& run);
 

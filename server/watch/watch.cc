@@ -109,6 +109,10 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
                   seconds_of(last.time_ms));
     metrics.gauge("gradstream_round_loss", "Mean loss of the devices before their local steps, of the last round.",
                   last.loss_before);
+    if (last.step > 0) {
+      metrics.gauge("gradstream_step_size", "Step size of the open round, in a run that chooses it by itself.",
+                    last.step);
+    }
   }
 }
 
@@ -193,6 +197,8 @@ std::string json_of(const WatchedRound& watched, QualityMetric metric) {
       .raw("quality", json_of(round.quality, metric))
       .add("upload_bytes", round.upload_bytes)
       .add("record_bytes", round.record_bytes)
+      .add("step", round.step)
+      .add("bound", round.bound)
       .add("wire_bytes_received", watched.wire_bytes_received)
       .add("wire_bytes_sent", watched.wire_bytes_sent)
       .text();

@@ -120,6 +120,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
   visit("messages_over_rate", "Messages beyond device_messages_per_s_max.", c.messages_over_rate);
   visit("steps_failed", "Versions whose updates made no step.", c.steps_failed);
+  visit("lines_dropped", "Lines of updates along no record of the last two.", c.lines_dropped);
   visit("drifts", "Times that the losses moved away after they had settled.", c.drifts);
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/training/evaluation.h"
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <set>
 
@@ -291,6 +292,65 @@ TEST(Evaluation, ReadsTheHeldOutSamplesAlone) {
     EXPECT_EQ(reads.seen.contains(i), is_held_out(i, kHoldout)) << i;
   }
   EXPECT_EQ(reads.seen.size(), evaluation.quality().sample_count);
+}
+
+// What training reads, by every estimator, batch mode and solver: no sample that is held out.
+struct Reads {
+  static Status read(const void* context, uint32_t index, Real* out) {
+    Reads& reads = *const_cast<Reads*>(static_cast<const Reads*>(context));
+    reads.seen.insert(index);
+    for (uint32_t c = 0; c < 6; ++c) {
+      out[c] = static_cast<Real>((index * 7 + c * 3) % 11) / 8 - static_cast<Real>(0.5);
+    }
+    return Status::kOk;
+  }
+  std::set<uint32_t> seen;
+};
+
+TEST(Evaluation, TrainingReadsNoSampleThatIsHeldOut) {
+  const SolverOps* const solvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps,
+                                      &kSolverSvrgOps, &kSolverCurveOps};
+  uint32_t run_count = 0;
+  for (const SolverOps* const solver : solvers) {
+    for (const EstimatorOps* const estimator : kAllEstimators) {
+      for (const BatchMode mode : {BatchMode::kAll, BatchMode::kCommon, BatchMode::kPerDirection}) {
+        for (const uint32_t size : {3U, 64U}) {
+          Reads reads;
+          const SampleSource source = {&reads, 60, 6, Reads::read};
+          const bool is_curve = solver->id == SolverId::kCurve;
+          const Problem problems[] = {{is_curve ? &kLeastSquaresOps : &kKpcaOps, &source}};
+          const Registry registry = {kAllManifolds, kAllEstimators, solvers, problems};
+          const Shape shape = is_curve ? Shape{5, 1} : Shape{6, 2};
+          Task task = stiefel_task(shape);
+          task.manifold = is_curve ? ManifoldId::kEuclidean : ManifoldId::kStiefel;
+          task.solver = solver->id;
+          task.estimator.id = estimator->id;
+          task.estimator.batch_mode = mode;
+          task.estimator.batch_size = size;
+          task.holdout = kHoldout;
+          std::strcpy(task.problem, problems[0].ops->name);
+          const std::vector<Real> model = random_point(is_curve ? kEuclideanOps : kStiefelOps, shape, 4);
+          const std::vector<Real> tangent(shape.size(), 0);
+          TestArena memory;
+          SolverRun run;
+          const ModelParts parts{tangent.data(), nullptr};
+          if (begin_solver(registry, task, model.data(), nullptr, &run, memory.arena, parts) != Status::kOk) {
+            continue;  // no such combination
+          }
+          ++run_count;
+          for (uint32_t step = 0; step < task.local_step_count; ++step) {
+            ASSERT_EQ(run_step(run, memory.arena), Status::kOk);
+          }
+          EXPECT_FALSE(reads.seen.empty());
+          for (const uint32_t index : reads.seen) {
+            EXPECT_FALSE(is_held_out(index, kHoldout))
+                << solver->name << " " << estimator->name << " mode " << static_cast<int>(mode);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(run_count, 20U);
 }
 
 TEST(Evaluation, AFailedSampleEndsItAndNothingIsSaid) {

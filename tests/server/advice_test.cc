@@ -138,6 +138,15 @@ TEST(Advice, OfTheProjectionAlgorithm) {
                                      HasSubstr("eta_g = server_step = 2, within <= 2")));
 }
 
+TEST(Advice, ARunThatChoosesItsStepNeedsNone) {
+  RunParameters p = scalar_parameters();
+  p.steps->step_size = 0;
+  p.steps->step_decay = 0;
+  EXPECT_THAT(advice(p), testing::IsEmpty());
+  p.constants->smoothness = 2;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("the server finds the step by itself")));
+}
+
 TEST(Advice, OfAnUploadThatIsLongerThanTheModel) {
   RunParameters p = scalar_parameters();
   p.model->shape = {10, 2};

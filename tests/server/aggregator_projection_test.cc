@@ -55,6 +55,32 @@ TEST(AggregatorProjection, IsThePublishedStepWithFullParticipation) {
   }
 }
 
+// d of a run that chooses its step by itself: the model is moved against it by the record's step.
+TEST(AggregatorProjection, TheMeanDirectionIsThatOfTheStep) {
+  RunParameters p = scalar_parameters();
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.local->group_count = 2;
+  for (const Real step : {Real{1} / 2, Real{0}}) {
+    p.steps->step_size = 0;
+    p.steps->step_decay = 0;
+    TestRule f(p);
+    const OpenRound open{0, step};
+    f.rule = make_aggregator({&f.server.parameters, &f.server.replica, &f.models, &f.server.arena, nullptr, &open});
+    f.rule->begin();
+    ASSERT_EQ(f.rule->add(input_of(0, 2, 3, 10, draw_values(12, 5, 1))), Status::kOk);
+    ASSERT_EQ(f.rule->add(input_of(1, 1, 3, 20, draw_values(12, 6, 1))), Status::kOk);
+    VersionRecord record;
+    ASSERT_EQ(f.rule->finish(&record), Status::kOk);
+    ASSERT_EQ(record.mean_direction.size(), p.model->shape.size());
+    EXPECT_EQ(record.step_scale, 3 * step);
+    const std::vector<Real> before(f.server.replica.model(), f.server.replica.model() + p.model->shape.size());
+    ASSERT_EQ(apply_record(p, record, f.server.replica, f.server.arena), Status::kOk);
+    for (size_t e = 0; e < before.size(); ++e) {
+      EXPECT_NEAR(f.server.replica.model()[e], before[e] - record.step_scale * record.mean_direction[e], 1e-5F) << e;
+    }
+  }
+}
+
 TEST(AggregatorProjection, BlocksAreSortedAndShareOneDenominator) {
   RunParameters p = scalar_parameters();
   p.local->group_count = 2;

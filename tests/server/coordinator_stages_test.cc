@@ -49,10 +49,10 @@ TEST(CoordinatorStages, TheStagesComeBeforeTheFirstRound) {
   EXPECT_EQ(server.coordinator->model().digest(), model_digest) << "no stage moves the model";
   EXPECT_EQ(server.coordinator->digest(), digest_with_units(model_digest, server.coordinator->units()));
   EXPECT_EQ(server.log_count("stage_closed"), 3U);
-  std::vector<ColumnUnits> units;
+  std::vector<UnitsColumn> units;
   ASSERT_EQ(decode_units(server.coordinator->units(), &units), Status::kOk);
   ASSERT_EQ(units.size(), 16U);
-  for (const ColumnUnits& column : units) {
+  for (const UnitsColumn& column : units) {
     EXPECT_GT(column.factor, 0);
   }
   server.round(4);
@@ -84,7 +84,7 @@ TEST(CoordinatorStages, ARestartInEachStageGoesOn) {
   }
   EXPECT_EQ(broken.stage(), TaskStage::kTrain);
   EXPECT_EQ(broken.coordinator->digest(), straight.coordinator->digest());
-  EXPECT_EQ(broken.coordinator->units().size(), 16 * kColumnUnitsSize);
+  EXPECT_EQ(broken.coordinator->units().size(), 16 * kUnitsColumnSize);
   expect_replays(broken);
 }
 
@@ -231,6 +231,26 @@ TEST(CoordinatorStages, ALiarIsRefusedByNameAndHoldsNobodyUp) {
   for (const uint32_t device : {0U, 2U, 3U}) {
     server.answer(device);
   }
+  EXPECT_EQ(server.stage(), TaskStage::kSquares);
+  server.stage_round(4);
+  server.round(4);
+  EXPECT_EQ(server.coordinator->durable_version(), 4U);
+  expect_replays(server);
+}
+
+// A device that comes late, with values beyond the exponents that the others have found.
+TEST(CoordinatorStages, ValuesBeyondTheExponentsHoldNobodyUp) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(4);
+  server.stage_round(4);
+  server.pull(3);
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_task_refused_tag;
+  message.body.task_refused = {server.task(3)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 1, 1e9F, -32, 32};
+  server.send(3, message);
+  EXPECT_TRUE(server.has_log("task_refused device=d3 task=2 reason=out_of_range sample=1 value=1e+09"));
+  server.stage_round(3);
   EXPECT_EQ(server.stage(), TaskStage::kSquares);
   server.stage_round(4);
   server.round(4);

@@ -231,7 +231,7 @@ TEST(CoordinatorUploads, NotesThatAreNoNumbersHarmNoUpdate) {
   server.start();
   server.join(4);
   const UpdateLine line{1, 2};
-  const UpdateEvaluation evaluation{3, 4, 5};
+  const UpdateEvaluation evaluation{3, 4, 0.5F};
   const UpdateNotes said[] = {
       {UpdateLine{NAN, 0}, evaluation}, {line, UpdateEvaluation{3, INFINITY, 0}}, {line, UpdateEvaluation{0, 1, 1}}};
   const UpdateNotes kept[] = {{{}, evaluation}, {line, {}}, {line, {}}};

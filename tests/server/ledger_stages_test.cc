@@ -47,7 +47,7 @@ TEST(LedgerStages, AReplayDecidesNothing) {
       VersionRecord other;
       other.version = 1;
       ASSERT_EQ(decode_payload(server.parameters, record.payload(), &other), Status::kOk);
-      other.stage.units = encode_units(std::vector<ColumnUnits>(16, {77, 0, 0}));
+      other.stage.units = encode_units(std::vector<UnitsColumn>(16, {77, 0, 0}));
       other.stage.left_out = {2};
       other.digest = digest_with_units(ledger.replica().digest(), other.stage.units);
       if (is_wrong) {

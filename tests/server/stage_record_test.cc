@@ -24,7 +24,7 @@ StageRecord some_record() {
   record.is_known = record.keeps_model = true;
   record.opens = {TaskStage::kTrials, 1};
   record.decision = {1, 2, 3};
-  record.units = encode_units(std::vector<ColumnUnits>{{-126, -1.5F, 0}, {128, 0, 2}});
+  record.units = encode_units(std::vector<UnitsColumn>{{-126, -1.5F, 0}, {128, 0, 2}});
   record.direction.resize(32 * sizeof(Real));
   record.left_out = {1, 5};
   return record;
@@ -70,8 +70,8 @@ TEST(StageRecord, WhatNoServerMakesIsRefused) {
 }
 
 TEST(StageRecord, UnitsAreFiniteAndInRange) {
-  const auto is_good = [](ColumnUnits column) {
-    std::vector<ColumnUnits> read;
+  const auto is_good = [](UnitsColumn column) {
+    std::vector<UnitsColumn> read;
     return decode_units(encode_units(std::span(&column, 1)), &read) == Status::kOk;
   };
   EXPECT_TRUE(is_good({5, -2, 1}));
@@ -85,7 +85,7 @@ TEST(StageRecord, UnitsAreFiniteAndInRange) {
 // docs/wire.md, section 14: the bytes of the table behind those of the replica.
 TEST(StageRecord, TheDigestGoesOnOverTheTable) {
   EXPECT_EQ(digest_with_units(kDigestStart, {}), kDigestStart);
-  const std::vector<uint8_t> table = encode_units(std::vector<ColumnUnits>{{1, 2, 3}});
+  const std::vector<uint8_t> table = encode_units(std::vector<UnitsColumn>{{1, 2, 3}});
   uint64_t digest = 42;
   for (const uint8_t byte : {1, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0x40, 0x40}) {
     digest = digest_byte(digest, byte);

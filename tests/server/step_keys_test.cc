@@ -61,8 +61,6 @@ TEST(StepKeys, WithAutoAStepOfItsOwnIsRefusedByItsKey) {
   delayed.delay->delay_rule = DelayRule::kAsgd;
   delayed.trigger->buffer_size = 4;
   EXPECT_THAT(check_parameters(delayed).sentence, testing::StartsWith("step_size, delay_rule:"));
-  EXPECT_FALSE(has_auto_step(*scalar_parameters().steps));
-  EXPECT_TRUE(has_auto_step(*automatic(scalar_parameters()).steps));
 }
 
 }  // namespace

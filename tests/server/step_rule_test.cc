@@ -58,8 +58,8 @@ class Replay {
     std::vector<TrialAnswer> answers(weights_.size());
     for (size_t i = 0; i < answers.size(); ++i) {
       answers[i].weight = weights_[i];
-      for (size_t q = 0; q < kRungCount; ++q) {
-        answers[i].changes[q] = static_cast<float>(values[1 + i * kRungCount + q]);
+      for (size_t q = 0; q < kTrialCount; ++q) {
+        answers[i].changes[q] = static_cast<float>(values[1 + i * kTrialCount + q]);
       }
     }
     const BestRung best = best_rung(values[0], answers);
@@ -116,7 +116,7 @@ TEST(StepRule, TrimmedMeanLeavesOutAFifthAtEachEndFromFiveValuesOn) {
 TrialAnswer answer(std::vector<float> changes, double weight = 1) {
   TrialAnswer out;
   out.weight = weight;
-  changes.resize(kRungCount);
+  changes.resize(kTrialCount);
   std::copy(changes.begin(), changes.end(), out.changes.begin());
   return out;
 }
@@ -137,7 +137,7 @@ TEST(StepRule, TheBestTrialStepIsThatOfTheLeastMean) {
 
 TEST(StepRule, WithoutAGoodTrialStepTheShortestIsTaken) {
   const float bad = std::numeric_limits<float>::infinity();
-  const BestRung rising = best_rung(8, std::vector<TrialAnswer>(3, answer(std::vector<float>(kRungCount, bad))));
+  const BestRung rising = best_rung(8, std::vector<TrialAnswer>(3, answer(std::vector<float>(kTrialCount, bad))));
   EXPECT_TRUE(rising.is_bad);
   EXPECT_EQ(rising.length, std::ldexp(8.0, -31));
   EXPECT_TRUE(best_rung(8, std::vector<TrialAnswer>(3, answer({}))).is_bad) << "nothing changes: no step is good";

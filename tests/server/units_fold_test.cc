@@ -55,7 +55,7 @@ std::vector<uint32_t> in_order(size_t count) {
 }
 
 // All stages of a fleet of honest devices.
-std::vector<ColumnUnits> units_of(const RunParameters& p, const FleetRows& fleet) {
+std::vector<UnitsColumn> units_of(const RunParameters& p, const FleetRows& fleet) {
   std::vector<uint8_t> table;
   for (StageStep step = first_stage(p); step.stage != TaskStage::kTrain; step = stage_after(p, step)) {
     std::vector<Words> answers;
@@ -69,7 +69,7 @@ std::vector<ColumnUnits> units_of(const RunParameters& p, const FleetRows& fleet
     }
     table = decision.units;
   }
-  std::vector<ColumnUnits> columns;
+  std::vector<UnitsColumn> columns;
   EXPECT_EQ(decode_units(table, &columns), Status::kOk);
   return columns;
 }
@@ -129,7 +129,7 @@ TEST(UnitsFold, MeansAndFactorsAreThoseOfAllSamples) {
       if (scale == UnitScale::kNone && centre == Centre::kNone) {
         continue;
       }
-      const std::vector<ColumnUnits> units = units_of(units_parameters(centre, scale), fleet);
+      const std::vector<UnitsColumn> units = units_of(units_parameters(centre, scale), fleet);
       ASSERT_EQ(units.size(), kColumns);
       for (size_t c = 0; c < kColumns; ++c) {
         const Plain plain = plain_of(fleet, c);
@@ -175,7 +175,7 @@ TEST(UnitsFold, AConstantColumnIsFoundExactly) {
       fleet.push_back(SampleRows(device + 1, std::vector<float>(kColumns, x)));
     }
     RunParameters p = units_parameters(Centre::kFederated, UnitScale::kDeviation);
-    std::vector<ColumnUnits> units = units_of(p, fleet);
+    std::vector<UnitsColumn> units = units_of(p, fleet);
     EXPECT_EQ(units[3].mean, x);
     EXPECT_EQ(units[3].factor, 1);
     p.units.keys().scale = UnitScale::kCommon;
@@ -196,7 +196,7 @@ TEST(UnitsFold, AnInterceptStaysAsItIs) {
       }
       fleet.push_back(rows);
     }
-    const std::vector<ColumnUnits> units = units_of(p, fleet);
+    const std::vector<UnitsColumn> units = units_of(p, fleet);
     EXPECT_GT(units[0].mean, 0);
     EXPECT_EQ(units[1].mean, 0);
     EXPECT_EQ(units[1].factor, scale == UnitScale::kCommon ? units[0].factor : 1);
@@ -214,10 +214,10 @@ TEST(UnitsFold, NothingOverflowsAtTheEndsOfTheRange) {
     fleet[device][0][2] = least;
   }
   for (const UnitScale scale : {UnitScale::kCommon, UnitScale::kDeviation, UnitScale::kRange}) {
-    const std::vector<ColumnUnits> units = units_of(units_parameters(Centre::kFederated, scale), fleet);
-    EXPECT_EQ(units[0].exponent, kExponentMin);
-    EXPECT_EQ(units[1].exponent, kExponentMax);
-    for (const ColumnUnits& column : units) {
+    const std::vector<UnitsColumn> units = units_of(units_parameters(Centre::kFederated, scale), fleet);
+    EXPECT_EQ(units[0].exponent, kUnitsExponentMin);
+    EXPECT_EQ(units[1].exponent, kUnitsExponentMax);
+    for (const UnitsColumn& column : units) {
       EXPECT_TRUE(std::isfinite(column.factor) && column.factor > 0);
     }
   }
@@ -254,13 +254,12 @@ struct Lie {
 
 TEST(UnitsFold, AnswersBeyondTheirBoundsAreRefusedByColumn) {
   RunParameters p = units_parameters(Centre::kFederated, UnitScale::kRange);
-  p.units.keys().samples_min = 5;
   const SampleRows rows = some_fleet()[0];
-  const std::vector<uint8_t> table = encode_units(std::vector<ColumnUnits>(kColumns, {40, 0, 0}));
+  const std::vector<uint8_t> table = encode_units(std::vector<UnitsColumn>(kColumns, {40, 0, 0}));
   const int64_t huge = 1'000'000'000'000'000'000;
   const Lie lies[] = {
       {TaskStage::kExponents, 0, 65536, 0},
-      {TaskStage::kExponents, 0, 4, 0},
+      {TaskStage::kExponents, 0, 0, 0},
       {TaskStage::kExponents, 0, -1, 0},
       {TaskStage::kExponents, 3, 129, 3},
       {TaskStage::kExponents, 16, -127, 16},
@@ -295,7 +294,7 @@ TEST(UnitsFold, ExponentsFarAboveTheOthersAreLeftOut) {
   std::vector<Words> answers;
   for (int64_t device = 0; device < 5; ++device) {
     answers.push_back(Words(1 + kColumns, 4 + device % 2));
-    answers.back()[2] = kExponentMin;  // zeros: the label of a digit that most devices do not have
+    answers.back()[2] = kUnitsExponentMin;  // zeros: the label of a digit that most devices do not have
   }
   answers[3][1] = 24;  // 20 above 4 is still believed
   answers[4][2] = 30;  // of this column the others say nothing
@@ -306,7 +305,7 @@ TEST(UnitsFold, ExponentsFarAboveTheOthersAreLeftOut) {
   EXPECT_EQ(decision.left_out[0].device, 1U);
   EXPECT_EQ(decision.left_out[0].column, 7U);
   EXPECT_EQ(decision.left_out[0].value, 26);
-  std::vector<ColumnUnits> columns;
+  std::vector<UnitsColumn> columns;
   ASSERT_EQ(decode_units(decision.units, &columns), Status::kOk);
   EXPECT_EQ(columns[6].exponent, 5);
   EXPECT_EQ(columns[0].exponent, 24);
@@ -314,7 +313,7 @@ TEST(UnitsFold, ExponentsFarAboveTheOthersAreLeftOut) {
 
 TEST(UnitsFold, MeansFarFromTheOthersAreLeftOut) {
   const RunParameters p = units_parameters(Centre::kFederated, UnitScale::kCommon);
-  const std::vector<uint8_t> table = encode_units(std::vector<ColumnUnits>(kColumns, {5, 0, 0}));
+  const std::vector<uint8_t> table = encode_units(std::vector<UnitsColumn>(kColumns, {5, 0, 0}));
   std::vector<Words> answers;
   for (int64_t device = 0; device < 5; ++device) {
     answers.push_back(Words(1 + kColumns, device << 20));
@@ -351,7 +350,7 @@ TEST(UnitsFold, TheNumberOfColumnsIsThatOfMostDevices) {
   p.model->problem = kNetworkProblemName;
   const std::vector<Words> answers = {Words(9, 1), Words(6, 1), Words(6, 1)};
   const StageDecision decision = fold(p, TaskStage::kExponents, {}, answers, in_order(3));
-  EXPECT_EQ(decision.units.size(), 5 * kColumnUnitsSize);
+  EXPECT_EQ(decision.units.size(), 5 * kUnitsColumnSize);
   ASSERT_EQ(decision.left_out.size(), 1U);
   EXPECT_EQ(decision.left_out[0].device, 0U);
   EXPECT_EQ(decision.left_out[0].column, 0U);

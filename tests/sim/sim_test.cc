@@ -76,6 +76,21 @@ TEST(Simulation, OneDigestWithLossesThatAreMeasured) {
   }
 }
 
+// Evaluations go through crashes of both ends, and replay: the end of each run compares the quality of versions too.
+TEST(Simulation, OneDigestWithSamplesHeldOut) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    const uint64_t of_all = Simulation(options, 0).run().digest;
+    options.holdout_share = static_cast<Real>(0.3);
+    const uint64_t of_some = expect_one_digest(options, 15);
+    EXPECT_NE(of_some, of_all) << "other minibatches";
+    expect_sound_with_stragglers(options, 10);
+    options.asks_needed = 3;
+    EXPECT_EQ(expect_one_digest(options, 5), of_some);
+  }
+}
+
 // Solver projection's, which uploads scalars or mean gradients.
 SimOptions memory_options(CorrectionForm form, bool uploads_means) {
   SimOptions options;
@@ -237,6 +252,41 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
     add_scaled(dense.size(), -1, truth.data(), dense.data());
     EXPECT_LT(norm2(dense.size(), dense.data()) / norm2(truth.size(), truth.data()), Real{2} / 1000);
   }
+}
+
+// Units are taken out before version 0 trains: the oracle computes each answer and each table again from the samples,
+// and all devices come to one digest whatever goes wrong in whichever stage.
+TEST(Simulation, OneDigestWithUnitsTakenOut) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    for (const UnitScale scale : {UnitScale::kNone, UnitScale::kCommon, UnitScale::kDeviation, UnitScale::kRange}) {
+      SimOptions options;
+      options.stream = stream;
+      options.centre = scale == UnitScale::kDeviation ? Centre::kNone : Centre::kFederated;
+      options.scale = scale;
+      options.round_count = 3;
+      digests.insert(expect_one_digest(options, 12));
+    }
+  }
+  EXPECT_EQ(digests.size(), 8U);
+}
+
+TEST(Simulation, UnitsComeBeforeEveryKindOfRun) {
+  SimOptions options;
+  options.centre = Centre::kFederated;
+  options.scale = UnitScale::kCommon;
+  options.round_count = 3;
+  options.correction_form = CorrectionForm::kMemory;
+  expect_one_digest(options, 8);
+  options.correction_form = CorrectionForm::kLocal;
+  options.stream = StreamKind::kTangentBlock;
+  options.tangent_solver = SolverId::kSvrg;
+  expect_one_digest(options, 8);
+  options = SimOptions();
+  options.centre = Centre::kFederated;
+  options.scale = UnitScale::kRange;
+  options.participation = Participation::kSchemeOne;
+  expect_one_digest(options, 8);
 }
 
 // What encodings leave out is kept, saved, taken back and carried to other models whatever goes wrong.

@@ -463,6 +463,23 @@ TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
   EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
 }
 
+// What a device says is what the server gets; what the server makes of it stands in its log.
+TEST(TimedFleet, ADeviceMayLieAndTheLogTellsOfIt) {
+  const Data data;
+  TimedFleet fleet(rounds(), data.problems, {});
+  fleet.tolerate_refusals();
+  fleet.on_device_message = [](uint32_t device, DeviceMessage* message) {
+    if (device == 1 && message->which_body == gs_DeviceMessage_update_tangent_tag) {
+      message->body.update_tangent.crc32c ^= 1;
+    }
+  };
+  std::string refused;
+  fleet.on_log_line = [&](const Action& line) { refused += line.event == "update_refused" ? line.text + "\n" : ""; };
+  EXPECT_NE(fleet.run(1'000'000, go_on), "");  // the round waits for the liar
+  EXPECT_THAT(refused, testing::HasSubstr("device=d1"));
+  EXPECT_THAT(refused, testing::HasSubstr("corrupt"));
+}
+
 // Every device makes the same model as the server, or a task's digest would be refused.
 TEST(TimedFleet, TrainsAPartOfFixedRank) {
   constexpr uint32_t kSize = (2 + 1 + 1) * 1 + 2;  // U, V, S of a 2 x 1 matrix of rank 1, and two numbers more

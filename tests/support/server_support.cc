@@ -5,7 +5,7 @@
 
 #include "runtime/base/random.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 

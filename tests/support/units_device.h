@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/rules/stage_record.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 
@@ -43,7 +43,7 @@ inline Words exponents_of(const SampleRows& rows) {
   return words;
 }
 
-inline Words sums_of(const SampleRows& rows, std::span<const ColumnUnits> units, bool has_range) {
+inline Words sums_of(const SampleRows& rows, std::span<const UnitsColumn> units, bool has_range) {
   const size_t columns = units.size();
   Words words(1 + (has_range ? 3 : 1) * columns);
   words[0] = static_cast<int64_t>(rows.size());
@@ -62,7 +62,7 @@ inline Words sums_of(const SampleRows& rows, std::span<const ColumnUnits> units,
   return words;
 }
 
-inline Words squares_of(const SampleRows& rows, std::span<const ColumnUnits> units) {
+inline Words squares_of(const SampleRows& rows, std::span<const UnitsColumn> units) {
   Words words(1 + units.size());
   words[0] = static_cast<int64_t>(rows.size());
   for (const auto& row : rows) {
@@ -77,7 +77,7 @@ inline Words squares_of(const SampleRows& rows, std::span<const ColumnUnits> uni
 
 // The answer of an honest device. table: as the open version has it.
 inline Words answer_of(const SampleRows& rows, TaskStage stage, std::span<const uint8_t> table, bool has_range) {
-  std::vector<ColumnUnits> units;
+  std::vector<UnitsColumn> units;
   GS_ASSERT(decode_units(table, &units) == Status::kOk);
   return stage == TaskStage::kExponents ? exponents_of(rows)
          : stage == TaskStage::kSums    ? sums_of(rows, units, has_range)

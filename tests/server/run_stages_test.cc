@@ -1,9 +1,10 @@
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "runtime/training/stages.h"
 #include "runtime/training/stream.h"
 #include "server/run/run_core.h"
 #include "server/run/units_keys.h"
@@ -12,18 +13,20 @@
 namespace gradstream {
 namespace {
 
+static_assert(kTrialCount == kRungCount);
+
 // "exponents sums start0 trials0 start1 trials1".
 std::string stages_of(const RunParameters& p) {
   std::string text;
   for (StageStep step = first_stage(p); step.stage != TaskStage::kTrain; step = stage_after(p, step)) {
     EXPECT_TRUE(is_stage_of(p, step));
     text += (text.empty() ? "" : " ") + std::string(stage_name(step.stage));
-    text += is_units_stage(step.stage) ? "" : std::to_string(step.draw);
+    text += is_of_units(step.stage) ? "" : std::to_string(step.draw);
   }
   return text;
 }
 
-TEST(Stages, ARunHasThoseThatItsKeysWant) {
+TEST(RunStages, ARunHasThoseThatItsKeysWant) {
   RunParameters p = scalar_parameters();
   EXPECT_EQ(stages_of(p), "");
   EXPECT_FALSE(has_stages(p));
@@ -48,7 +51,7 @@ TEST(Stages, ARunHasThoseThatItsKeysWant) {
   EXPECT_TRUE(is_stage_of(p, {}));
 }
 
-TEST(Stages, AnswersHaveTheValuesOfTheirColumns) {
+TEST(RunStages, AnswersHaveTheValuesOfTheirColumns) {
   RunParameters p = scalar_parameters();
   p.units.keys().scale = UnitScale::kRange;
   const uint32_t d = units_column_count(p);

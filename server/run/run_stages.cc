@@ -1,7 +1,8 @@
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 
 #include <algorithm>
 
+#include "runtime/base/units.h"
 #include "runtime/training/stream.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
@@ -124,7 +125,7 @@ uint32_t value_count_max(const RunParameters& run) {
   uint32_t most = run.value_count();
   for (StageStep step = first_stage(run); step.stage != TaskStage::kTrain; step = stage_after(run, step)) {
     if (has_own_answers(step.stage)) {
-      const uint32_t columns = units_column_count(run) == 0 ? kUnitsColumnsMax : units_column_count(run);
+      const uint32_t columns = units_column_count(run) == 0 ? kUnitsColumnMax : units_column_count(run);
       most = std::max(most, answer_value_count(run, step.stage, columns));
     }
   }

@@ -1,7 +1,7 @@
 // The stages of a run before it trains: which it wants, in which order, and what their answers look like. Pure
 // functions of the run's parameters (docs/wire.md, section 14).
-#ifndef GRADSTREAM_SERVER_RUN_STAGES_H_
-#define GRADSTREAM_SERVER_RUN_STAGES_H_
+#ifndef GRADSTREAM_SERVER_RUN_RUN_STAGES_H_
+#define GRADSTREAM_SERVER_RUN_RUN_STAGES_H_
 
 #include <cstdint>
 
@@ -21,11 +21,8 @@ struct StageStep {
 
 // Draws of a direction before the run trains (step_size = "auto").
 inline constexpr uint8_t kStartDrawCount = 2;
-// Trial steps along each, each half as long as the one before.
+// Trial steps along each, each half as long as the one before: a device's kRungCount.
 inline constexpr uint32_t kTrialCount = 32;
-// Columns that may have units. Reason: those of a problem of the library are features and targets, and each of these is
-// a row or a column of the model.
-inline constexpr uint32_t kUnitsColumnsMax = 2 * kDimensionMax;
 
 // Whether the run chooses its step by itself: step_size = "auto", which the keys hold as 0.
 bool chooses_step(const RunParameters& run);
@@ -38,13 +35,13 @@ StageStep stage_after(const RunParameters& run, StageStep step);
 bool is_stage_of(const RunParameters& run, StageStep step);
 
 const char* stage_name(TaskStage stage);
-// Whether its answers say how large the samples' columns are.
-constexpr bool is_units_stage(TaskStage stage) {
+// Whether its answers say how large the samples' columns are: a device's is_units_stage().
+constexpr bool is_of_units(TaskStage stage) {
   return stage == TaskStage::kExponents || stage == TaskStage::kSums || stage == TaskStage::kSquares;
 }
 // Whether its answers go to a StageFold (server/rules/stage_fold.h). Those of the others are uploads of the run's own
 // solver, which the run's aggregation rule takes.
-constexpr bool has_own_answers(TaskStage stage) { return is_units_stage(stage) || stage == TaskStage::kTrials; }
+constexpr bool has_own_answers(TaskStage stage) { return is_of_units(stage) || stage == TaskStage::kTrials; }
 // Of these answers: their encoding, and how many values one has, where columns have units. columns 0: it is not known,
 // and neither is the result, which is 0.
 Encoding answer_encoding(TaskStage stage);
@@ -58,4 +55,4 @@ uint32_t version_parts(const RunParameters& run);
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_SERVER_RUN_STAGES_H_
+#endif  // GRADSTREAM_SERVER_RUN_RUN_STAGES_H_
