@@ -142,6 +142,10 @@ struct EigenLoss {
 //                                    Real, or Result<Real>: the sum of the losses of these samples, no mean
 //   void add_gradient(const Point&, const Samples&, Gradient&) const
 //                                    optional: adds the Euclidean gradient of that sum. The arguments alias nothing
+//   uint32_t units_count(uint32_t) const
+//                                    optional: how many of so many values of a sample, from the first on, a run may
+//                                    take units out of (its keys centre and scale); a label is none of these. Without
+//                                    it a run with units has no task for the device
 template <typename L>
 concept EigenLossType = requires(const L& loss, Shape shape, uint32_t value_count, const typename L::Point& x,
                                  const typename L::Samples& z) {
@@ -158,15 +162,22 @@ class EigenProblem {
   static constexpr const char* kName = L::kName;
 
   // samples: the caller's, valid as long as the problem is used.
-  explicit EigenProblem(const gs_sample_source* samples, const L& loss = {}) : loss_(loss), samples_(samples) {}
+  explicit EigenProblem(const gs_sample_source* samples, const L& loss = {})
+      : loss_(loss), source_{samples, samples->count, samples->dimension, read} {}
 
-  uint32_t sample_count() const { return samples_->count; }
+  uint32_t sample_count() const { return source_.count; }
 
   Status check_shape(Shape shape) const {
     const bool is_bounded = shape.rows >= 1 && shape.rows <= L::kRowsMax && shape.cols >= 1 &&
-                            shape.cols <= L::kColsMax && samples_->dimension <= L::kValuesMax;
-    return is_bounded && loss_.fits(shape, samples_->dimension) ? Status::kOk : Status::kInvalidArgument;
+                            shape.cols <= L::kColsMax && source_.dimension <= L::kValuesMax;
+    return is_bounded && loss_.fits(shape, source_.dimension) ? Status::kOk : Status::kInvalidArgument;
   }
+
+  // As ProblemOps::units_source.
+  UnitsSource units_source() const requires requires(const L& own) {
+    { own.units_count(0) } -> std::same_as<uint32_t>;
+  }
+  { return {&source_, loss_.units_count(source_.dimension)}; }
 
   // Codes as ProblemOps::loss; a sample that cannot be had is kNotFinite.
   Result<Real> loss(Shape shape, const Real* x, Batch batch) const {
@@ -209,7 +220,7 @@ class EigenProblem {
   // group is begun where a unit is left, and then finished.
   template <typename Visit>
   Status visit_groups(Batch batch, EvaluationProgress& progress, Visit visit) const {
-    const uint32_t dimension = samples_->dimension;
+    const uint32_t dimension = source_.dimension;
     while (progress.position < batch.count) {
       if (progress.units_left == 0) {
         return Status::kUnfinished;
@@ -218,7 +229,7 @@ class EigenProblem {
       const uint32_t count = rest < L::kSamplesMax ? rest : L::kSamplesMax;
       for (uint32_t i = 0; i < count; ++i) {
         const uint32_t index = batch.at(progress.position + i);
-        GS_TRY(status_of_callback(samples_->read(samples_->context, index, &values_[size_t{i} * dimension])));
+        GS_TRY(read_sample(source_, batch, index, &values_[size_t{i} * dimension]));
       }
       GS_TRY(visit(map_values<typename L::Samples>(static_cast<const Real*>(values_), count, dimension)));
       progress.units_left -= count < progress.units_left ? count : progress.units_left;
@@ -227,8 +238,13 @@ class EigenProblem {
     return Status::kOk;
   }
 
+  static Status read(const void* context, uint32_t index, Real* out) {
+    const auto* samples = static_cast<const gs_sample_source*>(context);
+    return status_of_callback(samples->read(samples->context, index, out));
+  }
+
   L loss_;
-  const gs_sample_source* samples_;
+  SampleSource source_;
   mutable Real values_[size_t{L::kSamplesMax} * L::kValuesMax] = {};  // no replica, and nothing between two calls
 };
 

@@ -130,7 +130,7 @@ class Exact:
         d, k = model.shape
         scores = self.a @ model
         if k == 1:
-            p = 1 / (1 + np.exp(-scores))
+            p = np.exp(-np.logaddexp(0, -scores))
             slope, curves = p - self.y[:, None], (p * (1 - p))[:, :, None]
         else:
             p = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -366,7 +366,7 @@ Status mean_gradient(size_t size, Batch batch, Real* out, Add add, Real factor =
 
 // A problem as a type: the application's own loss, for one. The object is the context and must outlive its use. Its
 // loss and its gradient may answer kUnfinished, as ProblemOps says. Optional: Status gradient(Shape, const Real* x,
-// Batch, Real* out) const; Status find_fault(Shape, SampleFault*) const.
+// Batch, Real* out) const; Status find_fault(Shape, SampleFault*) const; UnitsSource units_source() const.
 template <typename P>
 concept ProblemType = requires(const P& problem, Shape shape, const Real* x, Batch batch) {
   { P::kName } -> std::convertible_to<const char*>;
@@ -400,6 +400,11 @@ constexpr ProblemOps make_problem_ops() {
       return static_cast<const P*>(context)->find_fault(shape, out);
     };
     ops.has_labels = true;
+  }
+  if constexpr (kTakesUnits && requires(const P& problem) {
+                  { problem.units_source() } -> std::same_as<UnitsSource>;
+                }) {
+    ops.units_source = [](const void* context) { return static_cast<const P*>(context)->units_source(); };
   }
   return ops;
 }

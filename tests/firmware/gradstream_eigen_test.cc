@@ -110,6 +110,22 @@ TEST_F(GradstreamEigen, HasTheValuesOfTheLibrarysKpca) {
   EXPECT_EQ(example.ops->sample_count(example.context), kCount);
 }
 
+TEST_F(GradstreamEigen, TakesUnitsOutWhereTheLossSaysOfWhat) {
+  const Problem& example = kpca_by_eigen(&samples_.source)->problem;
+  ASSERT_NE(example.ops->units_source, nullptr);
+  EXPECT_EQ(example.ops->units_source(example.context).count, kDimension);
+  EXPECT_EQ(example.ops->units_source(example.context).samples->count, kCount);
+  EXPECT_EQ(kPickyOps.units_source, nullptr);
+  std::vector<UnitsColumn> columns(kDimension);
+  for (uint32_t i = 0; i < kDimension; ++i) columns[i] = {1, 0.25F * static_cast<float>(i), 2};
+  const Units units = {columns.data(), kDimension};
+  Batch batch = all_;
+  batch.units = &units;
+  expect_kpca(*example.ops, example.context, batch);
+  EXPECT_NE(loss_of(*example.ops, example.context, batch).value(),
+            loss_of(*example.ops, example.context, all_).value());
+}
+
 TEST_F(GradstreamEigen, TheGradientIsTheDerivative) {
   expect_gradient_is_derivative({{&kGroupedOps, &grouped_}, kShape, x_}, all_);
 }
@@ -169,7 +185,8 @@ TEST_F(GradstreamEigen, TakesShapesWithinItsBounds) {
   EXPECT_EQ(status({5, 3}), Status::kInvalidArgument);  // within them, and the loss says no
   EXPECT_EQ(status({6, 0}), Status::kInvalidArgument);
   samples_.source.dimension = 7;
-  EXPECT_EQ(status({6, 3}), Status::kInvalidArgument);
+  const EigenProblem<GroupedKpca> wide(&samples_.source);
+  EXPECT_EQ(kGroupedOps.check_shape(&wide, {6, 3}), Status::kInvalidArgument);
 }
 
 TEST_F(GradstreamEigen, EigensOwnChecksFailAsOurs) {

@@ -14,6 +14,7 @@ struct KpcaByEigen : EigenLoss<64, 4, 64> {
     const EigenMatrix<1, 4> products = z * x;
     sum.noalias() -= z.transpose() * products;
   }
+  uint32_t units_count(uint32_t dimension) const { return dimension; }  // as gs_kpca: of all columns
 };
 
 constexpr ProblemOps kKpcaByEigenOps = make_problem_ops<EigenProblem<KpcaByEigen>>();

@@ -7,6 +7,7 @@
 #include <Eigen/LU>
 
 #include "firmware/registry.h"
+#include "runtime/training/stages.h"
 
 using namespace gradstream;
 
@@ -57,5 +58,9 @@ Registry gradstream::make_registry(std::span<const Problem> problems) {
   static constexpr const ManifoldOps* kManifolds[] = {&kStiefelByEigenOps};
   static constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kTangentRetractionOps};
   static constexpr const SolverOps* kSolvers[] = {&kSolverGradientStreamOps, &kSolverTangentMeanOps};
-  return {kManifolds, kEstimators, kSolvers, problems};
+  return {.manifolds = kManifolds,
+          .estimators = kEstimators,
+          .solvers = kSolvers,
+          .problems = problems,
+          .stages = &kStageForm};
 }
