@@ -35,6 +35,7 @@ struct ClientMainOptions {
   uint32_t run = 0;
   uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
+  bool refuses_sums = false;
   bool until_finished = false;     // return when the run is finished and the last version is held
   bool exits_on_bad_data = false;  // return kExitData for data that the run's problem never takes; else wait
   // What is wrong with the data whatever the run; null: nothing is known. The server is told where it can be reached,

@@ -110,6 +110,9 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
+  if constexpr (kTakesUnits) {
+    client.refuses_sums = config.refuses_sums;
+  }
   if (config.has_storage && port_step_read(0, nullptr, 0).ok()) {
     client.steps = {[](void*, uint32_t index, uint8_t* out, size_t size) { return port_step_read(index, out, size); },
                     nullptr};

@@ -135,6 +135,9 @@ typedef struct gs_config {
   uint32_t reset_cause;    /* why the board started, as the wire's ResetCause; 0: unknown */
   uint32_t retry_ms;       /* wait after a failed session, doubling with each further one; 0: the default of 1,000 */
   uint32_t step_delay_ms;  /* added to every local step, to mimic a slower device; 0 in products */
+  /* No sums over the columns of the samples leave the device. A run that takes units out asks for them before it
+   * trains, and finds its units without this device, which trains in them (docs/operating.md). */
+  bool refuses_sums;
 } gs_config;
 
 /* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */

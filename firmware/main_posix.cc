@@ -72,6 +72,7 @@ struct Arguments {
   uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
   uint32_t arena_kib = 4096;
+  bool no_sums = false;
   bool once = false;
   bool until_finished = false;
 };
@@ -220,6 +221,8 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--log-time", arguments->log_time, "time in UTC before each log line; auto: unless journald notes it")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
+  app.add_flag("--no-sums", arguments->no_sums,
+               "let no sums over the columns of the data out; the run then finds its units without this device");
   app.add_flag("--once", arguments->once, "end after one upload was answered, or as soon as none will be");
   app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
@@ -591,6 +594,16 @@ int end_parse(const CLI::App& app, const CLI::ParseError& error) {
                                gradstream::remedy_text(cause, "give it a file, or a program that reads to the end"));
 }
 
+// How this client takes part.
+void take_terms(const Arguments& arguments, gradstream::ClientMainOptions* options) {
+  options->run = arguments.run;
+  options->retry_ms = arguments.retry_ms;
+  options->step_delay_ms = arguments.step_delay_ms;
+  options->refuses_sums = arguments.no_sums;
+  options->until_finished = arguments.until_finished;
+  options->once = arguments.once;
+}
+
 int run_client(int argc, char** argv) {
   Arguments arguments;
   CLI::App app;
@@ -651,11 +664,7 @@ int run_client(int argc, char** argv) {
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.credentials = by_certificate ? &certificate.credentials : nullptr;
   options.server_name = certificate.server_name.c_str();
-  options.run = arguments.run;
-  options.retry_ms = arguments.retry_ms;
-  options.step_delay_ms = arguments.step_delay_ms;
-  options.until_finished = arguments.until_finished;
-  options.once = arguments.once;
+  take_terms(arguments, &options);
   options.exits_on_bad_data = true;
   options.feed_watchdog = feed_watchdog;
   options.is_end_wanted = is_end_wanted;

@@ -95,6 +95,10 @@ ClientAction Client::poll_train(uint64_t now_ms) {
       return wait_until(0);
     }
   }
+  uint64_t check_wake_ms = 0;
+  if (kTakesUnits && task_.smoothing != nullptr && !step_smoothing(now_ms, &check_wake_ms)) {
+    return wait_until(check_wake_ms);
+  }
   const uint64_t elapsed_ms = now_ms - task_.begun_ms;
   const uint64_t expected_ms = elapsed_ms > progress_.task_duration_ms ? elapsed_ms : progress_.task_duration_ms;
   if (session_.is_connected && config_.can_dial && expected_ms > kSessionKeepMs) {

@@ -46,6 +46,7 @@
 #include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
 #include "runtime/training/evaluation.h"
+#include "runtime/training/smoothing.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stages.h"
 #include "runtime/training/stream.h"
@@ -167,8 +168,10 @@ class Client {
   void set_slice(uint16_t units) { run_.slice_size = units; }
   // A local step is begun and not done: the next poll goes on with it. The samples must not change until then.
   bool is_step_open() const {
-    return run_.is_step_open || (progress_.line != nullptr && progress_.line->is_step_open()) ||
-           (progress_.evaluation != nullptr && progress_.evaluation->is_open());
+    const bool is_line_open = kTakesUnits && progress_.line != nullptr && progress_.line->is_step_open();
+    const bool is_check_open = kTakesUnits && task_.smoothing != nullptr && task_.smoothing->is_step_open();
+    const bool is_evaluation_open = kEvaluates && progress_.evaluation != nullptr && progress_.evaluation->is_open();
+    return run_.is_step_open || is_line_open || is_check_open || is_evaluation_open;
   }
 
   ClientState state() const { return state_; }
@@ -257,7 +260,8 @@ class Client {
     uint64_t stepped_ms = 0;  // when the step that is open began, or the last one ended
     bool has_line = false;    // of the record that led to the task's version
     LossLine line;
-    bool is_evaluated = false;  // there is nothing to evaluate before the first step, or it is done
+    SmoothingCheck* smoothing = nullptr;  // that comes before the first step, in the arena; null: none
+    bool is_evaluated = false;            // there is nothing to evaluate before the first step, or it is done
     HeldOutQuality quality;
   };
 
@@ -333,6 +337,9 @@ class Client {
   Status begin_stage(uint64_t now_ms);
   Status prepare_units(uint32_t size);
   bool step_line(uint64_t now_ms, uint64_t* wake_ms);
+  void begin_smoothing();
+  bool step_smoothing(uint64_t now_ms, uint64_t* wake_ms);
+  bool is_waiting(Measurement* measurement, uint64_t now_ms, uint64_t* wake_ms);
   void open_line_of_record(LineTracker& line);
   void open_line_of_snapshot(LineTracker& line, const gs_SnapshotChunk& chunk);
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);

@@ -70,8 +70,8 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   if (chunk.version != model_.replica().version() + 1 || snapshot_.is_open() || !model_.has_scalar_stream()) {
     return Status::kProtocolError;
   }
-  LineTracker* const line = kTakesUnits ? progress_.line : nullptr;
-  if (line != nullptr && !record_.is_open()) {
+  LineTracker* const line = progress_.line;
+  if (kTakesUnits && line != nullptr && !record_.is_open()) {
     open_line_of_record(*line);
   }
   const Status status = record_.take(chunk, model_, arena_, line);
@@ -92,7 +92,7 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     settle_correction();
   }
   record_.close(arena_);
-  if (line != nullptr && holds) {
+  if (kTakesUnits && line != nullptr && holds) {
     line->close(model_.replica(), arena_);
   }
   return holds ? Status::kOk : skip_answer();
@@ -114,8 +114,8 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (record_.is_open()) {
     return Status::kDataCorrupt;
   }
-  LineTracker* const line = kTakesUnits ? progress_.line : nullptr;
-  if (line != nullptr && !snapshot_.is_open()) {
+  LineTracker* const line = progress_.line;
+  if (kTakesUnits && line != nullptr && !snapshot_.is_open()) {
     open_line_of_snapshot(*line, chunk);
   }
   if (kTakesUnits && chunk.part == gs_ModelPart_MODEL_PART_UNITS && chunk.offset == 0) {
@@ -131,7 +131,7 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (!prove_model(chunk.digest)) {
     return skip_answer();
   }
-  if (line != nullptr && snapshot_.had_model()) {
+  if (kTakesUnits && line != nullptr && snapshot_.had_model()) {
     line->close(model_.replica(), arena_);
   }
   if (!model_.has_memory() && progress_.slots.has(SlotRole::kAccepted) &&
@@ -201,7 +201,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       give_reason(ack.reason);
       progress_.range_refusal = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
                                  static_cast<float>(ack.step_size)};
-      if (progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
+      if (kTakesUnits && progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
         break;  // nothing of an answer goes on to the next one
       }
       progress_.feedback.take_back();

@@ -87,7 +87,9 @@ Status RunModel::fill_parts(const Registry& registry, Arena& arena, Shape* shape
 
 Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena) {
   replica_ = Replica();
-  units_ = UnitsTable();
+  if (kTakesUnits) {
+    units_ = UnitsTable();
+  }
   lean_ = nullptr;
   welcome_ = welcome;
   const bool is_by_signs = welcome.directions == gs_Directions_DIRECTIONS_SIGN;

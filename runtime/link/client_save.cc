@@ -66,8 +66,8 @@ namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
 constexpr uint32_t kFormat = 5;
-constexpr size_t kPieceCount = 12;
-constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
+constexpr size_t kPieceCount = kTakesUnits ? 12 : 11;  // the last one is the table of units
+constexpr size_t kPiecesOffset = 512;                  // in the frame's buffer
 static_assert(sizeof(SavedHeader) == 4 * (41 + 3 * 20 + 1), "no padding: the checksum covers every byte");
 static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
                   offsetof(SavedHeader, run_feedback) == 4 * 29 && offsetof(SavedHeader, run_stages) == 4 * 36,
@@ -134,8 +134,6 @@ std::span<const StoragePiece> Client::fill_pieces() {
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     pieces[8 + i] = {reinterpret_cast<const uint8_t*>(progress_.feedback.tensor(i)), has_residual ? tensor_size : 0};
   }
-  const Units units = saves_model ? model_.units().units() : Units{};  // the digest of a model is that of its table
-  pieces[11] = {reinterpret_cast<const uint8_t*>(units.columns), units.count * kUnitsColumnSize};
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
@@ -150,8 +148,13 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
   header.manifold_part_count = model_.welcome().manifold_parts_count;
   header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
-  header.units_count = units.count;
-  header.units_crc = crc32c(0, pieces[11].bytes, pieces[11].size);
+  if (kTakesUnits) {  // the digest of a model is that of its table
+    const Units units = saves_model ? model_.units().units() : Units{};
+    StoragePiece& table = pieces[kPieceCount - 1];
+    table = {reinterpret_cast<const uint8_t*>(units.columns), units.count * kUnitsColumnSize};
+    header.units_count = units.count;
+    header.units_crc = crc32c(0, table.bytes, table.size);
+  }
   header.has_residual = has_residual ? 1 : 0;
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);

@@ -15,7 +15,7 @@ bool is_table(const gs_SnapshotChunk& chunk) { return chunk.part == gs_ModelPart
 
 // Bytes that a part has.
 uint64_t part_size(const gs_SnapshotChunk& chunk, const Replica& replica, const UnitsTable* units) {
-  if (!is_table(chunk)) {
+  if (!kTakesUnits || !is_table(chunk)) {
     return sizeof(Real) * static_cast<uint64_t>(replica.shape().size());
   }
   return units == nullptr ? 0 : kUnitsColumnSize * uint64_t{units->capacity()};
@@ -52,7 +52,7 @@ Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica, Uni
 }
 
 Status SnapshotReader::adopt(Replica& replica, UnitsTable* units) const {
-  const bool has_table = (parts_ & part_bit(ModelPart::kUnits)) != 0;
+  const bool has_table = kTakesUnits && (parts_ & part_bit(ModelPart::kUnits)) != 0;
   if (kTakesUnits && units != nullptr && has_table) {
     GS_TRY(units->adopt());
   } else if (kTakesUnits && units != nullptr && had_model()) {

@@ -17,7 +17,7 @@ bool Client::keeps_sums() const { return config_.refuses_sums && is_units_stage(
 // Without samples that train there is no task to do: as with a ring that is still empty, or one that is held out whole.
 Status Client::check_sample_count() {
   const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
-  if (!kTakesUnits || problem == nullptr) {
+  if (problem == nullptr) {
     return Status::kOk;
   }
   const uint32_t held = problem->ops->sample_count(problem->context);
@@ -97,6 +97,14 @@ void Client::open_line_of_snapshot(LineTracker& line, const gs_SnapshotChunk& ch
   }
 }
 
+// What to do about work that gave kUnfinished. false: its measurement is lost, and nothing comes of it.
+bool Client::is_waiting(Measurement* measurement, uint64_t now_ms, uint64_t* wake_ms) {
+  *wake_ms = kAwaitsMeasurements && measurement != nullptr ? measurement->await(now_ms) : 0;
+  const bool is_lost = kAwaitsMeasurements && *wake_ms == Measurement::kLost;
+  counters_.measurements_lost += is_lost ? 1 : 0;
+  return !is_lost;
+}
+
 // Computes the line of the task's version, or a slice of it. false: there is more to do at *wake_ms.
 bool Client::step_line(uint64_t now_ms, uint64_t* wake_ms) {
   LineTracker& line = *progress_.line;
@@ -112,18 +120,42 @@ bool Client::step_line(uint64_t now_ms, uint64_t* wake_ms) {
     input.problem = *problem;
     input.units = units.count > 0 && units.are_decided() ? &units : nullptr;
     const Status status = line.step(input, run_.task.holdout, model_.replica().model(), run_.slice_size, arena_);
-    if (status == Status::kUnfinished) {
-      Measurement* const measurement = line.measurement();
-      *wake_ms = kAwaitsMeasurements && measurement != nullptr ? measurement->await(now_ms) : 0;
-      if (!kAwaitsMeasurements || *wake_ms != Measurement::kLost) {
-        return false;
-      }
-      ++counters_.measurements_lost;
+    if (status == Status::kUnfinished && is_waiting(line.measurement(), now_ms, wake_ms)) {
+      return false;
     }
     task_.has_line = status == Status::kOk;
     task_.line = line.line();
   }
   line.drop(arena_);
+  return true;
+}
+
+// ---- The smoothing of the run ----
+
+// Where there is no room for it the server does not hear of it.
+void Client::begin_smoothing() {
+  const size_t needed = Arena::taken_size<SmoothingCheck>(1) + run_.ops->scratch_size(run_);
+  const bool is_wanted = model_.wants_lines() && config_.registry.stages != nullptr && SmoothingCheck::applies(run_) &&
+                         needed <= arena_.free_size();
+  const Result<SmoothingCheck*> check = arena_.persistent<SmoothingCheck>(is_wanted ? 1 : 0);
+  if (is_wanted && check.ok()) {
+    *check.value() = SmoothingCheck();
+    task_.smoothing = check.value();
+  }
+}
+
+// Before the first step of the stage START. false: there is more to do at *wake_ms.
+bool Client::step_smoothing(uint64_t now_ms, uint64_t* wake_ms) {
+  SmoothingCheck& check = *task_.smoothing;
+  const Status status = check.step(run_, run_.slice_size, arena_);
+  if (status == Status::kUnfinished && is_waiting(check.measurement(), now_ms, wake_ms)) {
+    return false;
+  }
+  check.drop(arena_);
+  task_.has_line = status == Status::kOk;
+  task_.line = {check.to_quarter(), check.to_fourfold()};
+  task_.smoothing = nullptr;
+  task_.begun_ms = now_ms;  // the steps alone are timed
   return true;
 }
 

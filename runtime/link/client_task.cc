@@ -94,7 +94,7 @@ void Client::drop_correction() {
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
 void Client::accept_pending(uint32_t record_version) {
-  if (progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
+  if (kTakesUnits && progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
     return;  // no record holds an answer
   }
   if (model_.has_memory()) {
@@ -228,7 +228,8 @@ Status Client::take_correction() {
 // Room for `count` uploads of `size` bytes, kept from task to task. A correction is of no use without the accepted
 // upload that it was to follow.
 Status Client::prepare_slots(size_t size, uint32_t count) {
-  const bool is_too_large = progress_.slots.is_empty() && progress_.slots.room_size() > size;  // as after a stage
+  const bool is_too_large =  // as after a stage
+      kTakesUnits && progress_.slots.is_empty() && progress_.slots.room_size() > size;
   if (progress_.slots.fits(size, count) && !is_too_large) {
     return Status::kOk;
   }
@@ -278,10 +279,12 @@ Status Client::begin_task(uint64_t now_ms) {
   if (missing_network() != 0) {
     return Status::kUnimplemented;
   }
-  GS_TRY(check_sample_count());
+  if (kTakesUnits) {
+    GS_TRY(check_sample_count());
+  }
   GS_TRY(check_labels());
-  if (is_own_stage(run_.task.stage)) {
-    return kTakesUnits ? begin_stage(now_ms) : Status::kUnimplemented;
+  if (kTakesUnits && is_own_stage(run_.task.stage)) {
+    return begin_stage(now_ms);
   }
   const Task& task = run_.task;
   const bool is_scalar = model_.has_scalar_stream();
@@ -326,6 +329,9 @@ Status Client::begin_task(uint64_t now_ms) {
     return status;
   }
   note_begun(now_ms);
+  if (kTakesUnits && run_.task.stage == TaskStage::kStart) {
+    begin_smoothing();
+  }
   replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
@@ -372,14 +378,16 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.metric = task_.quality.metric;
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
-  upload.stage = task.stage;
-  upload.has_line = task_.has_line;
-  upload.slope = task_.line.slope;
-  upload.curvature = task_.line.curvature;
+  if (kTakesUnits) {
+    upload.stage = task.stage;
+    upload.has_line = task_.has_line;
+    upload.slope = task_.line.slope;
+    upload.curvature = task_.line.curvature;
+  }
   const uint64_t duration_ms = task_.stepped_ms - task_.begun_ms;  // without a step that was given up
   const uint32_t steps_timed = stream.steps_done > task_.steps_replayed ? stream.steps_done - task_.steps_replayed : 1;
   // Steps from before a reset may have taken another time each: then nothing is said.
-  const bool is_timed = task_.steps_replayed == 0 && !is_own_stage(task.stage);
+  const bool is_timed = task_.steps_replayed == 0 && !(kTakesUnits && is_own_stage(task.stage));
   const uint64_t step_time_us = is_timed ? duration_ms * 1000 / steps_timed : 0;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= progress_.slots.room_size());
@@ -408,7 +416,7 @@ Status Client::encode_upload(const GradientStream& stream) {
     return Status::kOk;
   }
   if (progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock &&
-      run_.task.stage == TaskStage::kTrain) {
+      (!kTakesUnits || run_.task.stage == TaskStage::kTrain)) {
     FeedbackCounts counts;
     const Status status = progress_.feedback.encode(run_, stream, progress_.slots.next_bytes(), arena_, &counts);
     counters_.residuals += counts.carried;
@@ -452,8 +460,9 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   SampleFault stage_fault;
   if (task_.is_begun) {
     drop_step(run_, arena_);
-    if (kTakesUnits && is_own_stage(run_.task.stage)) {
-      stage_fault = config_.registry.stages->sample_fault(run_);
+    if (kTakesUnits) {
+      task_.smoothing = nullptr;
+      stage_fault = is_own_stage(run_.task.stage) ? config_.registry.stages->sample_fault(run_) : SampleFault{};
     }
     arena_.release(task_.mark);
     task_.is_begun = false;
@@ -464,7 +473,7 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
       static_cast<void>(check_samples());
     }
   }
-  if (stage_fault.what != nullptr) {
+  if (kTakesUnits && stage_fault.what != nullptr) {
     progress_.sample_fault = stage_fault;
   }
   ++counters_.tasks_refused;

@@ -14,6 +14,20 @@ constexpr size_t kInt8ScaleSize = 2;
 constexpr float kInt8Max = 127;
 constexpr float kFloatMax = std::numeric_limits<float>::max();
 
+// Of values. Here, so that the compiler sees that a board has no double.
+bool is_known(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kF32:
+    case Encoding::kBf16:
+    case Encoding::kInt8:
+      return true;
+    case Encoding::kF64:
+      return sizeof(Real) == sizeof(double);
+    default:
+      return false;
+  }
+}
+
 // Bytes are written by shifts, so that the order is little-endian on every processor.
 template <typename Word>
 void store(Word word, uint8_t* out) {
@@ -151,18 +165,7 @@ Real decode_one(Encoding encoding, const uint8_t* bytes) {
 
 }  // namespace
 
-bool is_value_encoding(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kF32:
-    case Encoding::kBf16:
-    case Encoding::kInt8:
-      return true;
-    case Encoding::kF64:
-      return sizeof(Real) == sizeof(double);
-    default:
-      return false;
-  }
-}
+bool is_value_encoding(Encoding encoding) { return is_known(encoding); }
 
 size_t encoded_size(Encoding encoding, size_t count) {
   if (encoding == Encoding::kFixed) {
@@ -171,7 +174,7 @@ size_t encoded_size(Encoding encoding, size_t count) {
   if (encoding == Encoding::kWords) {
     return sizeof(int64_t) * count;
   }
-  if (!is_value_encoding(encoding)) {
+  if (!is_known(encoding)) {
     return 0;
   }
   switch (encoding) {
@@ -192,7 +195,7 @@ size_t values_per_message(Encoding encoding) {
 }
 
 Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_t* out) {
-  if (!is_value_encoding(encoding)) {
+  if (!is_known(encoding)) {
     return Status::kInvalidArgument;
   }
   const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
@@ -208,7 +211,7 @@ Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_
 }
 
 Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values) {
-  if (!is_value_encoding(encoding) || size != encoded_size(encoding, count)) {
+  if (!is_known(encoding) || size != encoded_size(encoding, count)) {
     return Status::kInvalidArgument;
   }
   const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;

@@ -34,7 +34,8 @@ Status check_numbers(const Task& task) {
       task.shape.rows >= 1 && task.shape.rows <= rows_max && task.shape.cols >= 1 && task.shape.cols <= kDimensionMax;
   const bool steps_ok = task.local_step_count >= 1 && task.local_step_count <= kLocalStepCountMax &&
                         task.steps_min <= task.local_step_count;
-  const bool stays = task.stage == TaskStage::kStart && task.step_size == 0;  // what a path is made of counts alone
+  const bool stays =
+      kTakesUnits && task.stage == TaskStage::kStart && task.step_size == 0;  // what a path is made of counts alone
   const bool step_ok = std::isfinite(task.step_size) && (task.step_size > 0 || stays) && std::isfinite(task.proximal) &&
                        task.proximal >= 0 && std::isfinite(task.curvature) && task.curvature >= 0;
   const bool encoding_ok = is_value_encoding(task.encoding);

@@ -250,7 +250,7 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
     if ((parts & part_bit(kExtraParts[i])) == 0) {
       continue;
     }
-    if (kExtraParts[i] == ModelPart::kDirection && has_sum) {
+    if (kTakesUnits && kExtraParts[i] == ModelPart::kDirection && has_sum) {
       extra_[i] = sum.value();
     } else {
       const Result<Real*> extra = arena.persistent<Real>(shape.size());
@@ -326,7 +326,9 @@ Status Replica::begin_record() {
   if (!has_model_ || sum_ == nullptr) {
     return Status::kProtocolError;
   }
-  parts_held_ &= ~part_bit(ModelPart::kDirection);  // it may stand there
+  if (kTakesUnits) {
+    parts_held_ &= ~part_bit(ModelPart::kDirection);  // it may stand there
+  }
   fill_zero(shape_.size(), sum_);
   in_record_ = true;
   return Status::kOk;

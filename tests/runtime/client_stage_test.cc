@@ -62,7 +62,8 @@ struct StageServer {
   }
 
   bool is_done() const { return version == std::size(kPlan); }
-  TaskStage stage() const { return kPlan[std::min<size_t>(version, std::size(kPlan) - 1)]; }
+  static TaskStage stage_of(uint32_t at) { return kPlan[std::min<size_t>(at, std::size(kPlan) - 1)]; }
+  TaskStage stage() const { return stage_of(version); }
   uint64_t digest() const {
     return digest_units(replica.digest(), {table.data(), static_cast<uint32_t>(table.size())});
   }
@@ -135,7 +136,10 @@ struct StageServer {
     const uint32_t answered = update.task_sequence - 1;
     const auto [known, is_new] = answers.emplace(answered, upload);
     EXPECT_EQ(known->second, upload) << "sent again, byte for byte";
-    EXPECT_FALSE(update.has_line) << "no version was made by a step";
+    EXPECT_EQ(update.has_line, stage_of(answered) == TaskStage::kStart) << "no version was made by a step";
+    if (update.has_line) {
+      smoothing = {update.line.slope, update.line.curvature};
+    }
     EXPECT_EQ(update.base_version, answered);
     ServerMessage message = FakeServer::make(gs_ServerMessage_ack_tag);
     message.body.ack.task_sequence = update.task_sequence;
@@ -195,6 +199,7 @@ struct StageServer {
   std::map<uint32_t, Bytes> answers;  // by version
   std::vector<Encoding> encodings;
   std::vector<gs_TaskRefused> refusals;
+  LossLine smoothing;  // of START
 };
 
 struct StagedDevice {
@@ -237,6 +242,10 @@ TEST(ClientStage, EveryStageIsAnsweredAndTheTableTakenOver) {
   EXPECT_EQ(std::memcmp(staged.link.client().units().columns, peer.table.data(), 8 * kUnitsColumnSize), 0);
   EXPECT_EQ(peer.part_snapshots, 6U) << "a version that a stage made comes as its parts alone";
   EXPECT_EQ(peer.snapshots, 1U);
+  EXPECT_GT(peer.smoothing.slope, 0);
+  EXPECT_LT(peer.smoothing.slope, 0.25F);
+  EXPECT_GT(peer.smoothing.curvature, 0);
+  EXPECT_LT(peer.smoothing.curvature, 0.25F);
   EXPECT_EQ(peer.server.last_hello.capabilities.features >> gs_Feature_FEATURE_UNITS & 1U, 1U);
   EXPECT_EQ(peer.server.last_hello.capabilities.features >> gs_Feature_FEATURE_LINES & 1U, 1U);
 }
@@ -294,6 +303,7 @@ TEST(ClientStage, APowerCutAtAnyActionChangesNothing) {
     ASSERT_TRUE(staged.run());
     EXPECT_EQ(staged.peer.answers, expected.peer.answers);
     EXPECT_EQ(staged.link.client().digest(), expected.link.client().digest());
+    EXPECT_EQ(staged.peer.smoothing.slope, expected.peer.smoothing.slope);
     EXPECT_EQ(staged.link.client().counters().digest_mismatches, 0U);
   }
 }
@@ -367,7 +377,7 @@ TEST(ClientStage, ADeviceWithoutSamplesIsNamed) {
   EXPECT_EQ(staged.peer.refusals[0].reason, gs_REASON_OUT_OF_RANGE);
   EXPECT_EQ(staged.peer.refusals[0].sample, 0U) << "no sample is at fault";
   EXPECT_EQ(staged.peer.refusals[0].value, 0);
-  EXPECT_EQ(staged.peer.refusals[0].least, 1);
+  EXPECT_EQ(staged.peer.refusals[0].least, 2);
   EXPECT_STREQ(staged.link.client().sample_fault().what, "samples");
 }
 

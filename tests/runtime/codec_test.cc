@@ -385,6 +385,110 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_drain", make_drain());
 }
 
+// ---- Stages before training, lines and evaluation ----
+
+DeviceMessage make_update_scalars_with_a_line() {
+  DeviceMessage m = make_update_scalars();
+  m.body.update_scalars.has_evaluation = true;
+  m.body.update_scalars.evaluation = {65535, 0.5F, 0.875F};
+  m.body.update_scalars.has_line = true;
+  m.body.update_scalars.line = {-0.125F, 3};
+  return m;
+}
+
+DeviceMessage make_update_tangent_with_a_line() {
+  DeviceMessage m = make_update_tangent();
+  m.body.update_tangent.has_evaluation = true;
+  m.body.update_tangent.evaluation = {3, 2, 0};
+  m.body.update_tangent.has_line = true;
+  m.body.update_tangent.line = {1, -2};
+  return m;
+}
+
+DeviceMessage make_answer_of_words() {
+  DeviceMessage m = {};
+  m.which_body = gs_DeviceMessage_update_tangent_tag;
+  gs_UpdateTangent& update = m.body.update_tangent;
+  update.task_sequence = 2;
+  update.base_version = 1;
+  update.steps_done = 1;
+  update.encoding = gs_Encoding_ENCODING_WORDS;
+  update.value_count = 3;
+  const int64_t words[] = {10, -1, int64_t{1} << 45};
+  update.values.size = sizeof(words);
+  store_long_words(3, words, update.values.bytes);
+  update.crc32c = 0x01020304;
+  return m;
+}
+
+DeviceMessage make_task_refused_for_sums() {
+  DeviceMessage m = make_task_refused();
+  m.body.task_refused.reason = gs_REASON_UNITS_REFUSED;
+  return m;
+}
+
+ServerMessage make_welcome_with_units() {
+  ServerMessage m = make_welcome_with_network();
+  m.body.welcome.network_digest = 0;
+  m.body.welcome.model_parts = 96;
+  m.body.welcome.units = 7;
+  m.body.welcome.lines = true;
+  m.body.welcome.holdout = 6554;
+  return m;
+}
+
+ServerMessage make_task_of_a_stage() {
+  ServerMessage m = {};
+  m.which_body = gs_ServerMessage_task_tag;
+  gs_Task& task = m.body.task;
+  task.task_sequence = 15;
+  task.version = 4;
+  task.digest = 0x1122334455667788ULL;
+  task.solver = gs_SOLVER_PROJECTION;
+  task.local_step_count = 5;
+  task.step_size = 2.5F;
+  std::strcpy(task.problem, "kpca");
+  task.stage = gs_Stage_STAGE_TRIALS;
+  task.evaluates = true;
+  return m;
+}
+
+ServerMessage make_snapshot_of_units() {
+  ServerMessage m = {};
+  m.which_body = gs_ServerMessage_snapshot_chunk_tag;
+  gs_SnapshotChunk& chunk = m.body.snapshot_chunk;
+  chunk.version = 3;
+  chunk.part = gs_ModelPart_MODEL_PART_UNITS;
+  chunk.offset = 12;
+  chunk.total = 24;
+  fill_values(chunk.values, 12, 0x30);
+  chunk.digest = 0x1122334455667788ULL;
+  chunk.parts = 96;
+  return m;
+}
+
+TEST(Codec, GoldenPacketsOfStages) {
+  expect_golden("v1_update_scalars_line", make_update_scalars_with_a_line());
+  expect_golden("v1_update_tangent_line", make_update_tangent_with_a_line());
+  expect_golden("v1_update_tangent_words", make_answer_of_words());
+  expect_golden("v1_task_refused_units", make_task_refused_for_sums());
+  expect_golden("v1_welcome_units", make_welcome_with_units());
+  expect_golden("v1_task_stage", make_task_of_a_stage());
+  expect_golden("v1_snapshot_units", make_snapshot_of_units());
+}
+
+// 96 words fill a message, and a snapshot may name the mean among its parts.
+TEST(Codec, WordsAndPartsOfStages) {
+  EXPECT_EQ(values_per_message(Encoding::kWords), 96U);
+  EXPECT_EQ(piece_value_count(Encoding::kWords, 896), 112U) << "the last piece may be larger";
+  EXPECT_EQ(piece_value_count(Encoding::kWords, 12), 0U);
+  ServerMessage m = make_snapshot_of_units();
+  m.body.snapshot_chunk.parts = 96 + 2 + 4;
+  EXPECT_EQ(decode_status(m), Status::kOk);
+  m.body.snapshot_chunk.parts = 64;
+  EXPECT_EQ(decode_status(m), Status::kDataCorrupt) << "a piece of no part of it";
+}
+
 TEST(Codec, AFieldOfALaterVersionIsSkipped) {
   Bytes packet = encode(make_pull());
   packet[1] = static_cast<uint8_t>(packet[1] + 3);

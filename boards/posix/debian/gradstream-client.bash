@@ -22,7 +22,7 @@ _gradstream_client() {
     --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --label
-        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --once
+        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --no-sums --once
         --until-finished --version --help'
       ;;
   esac
