@@ -377,7 +377,7 @@ TEST(ClientStage, ADeviceWithoutSamplesIsNamed) {
   EXPECT_EQ(staged.peer.refusals[0].reason, gs_REASON_OUT_OF_RANGE);
   EXPECT_EQ(staged.peer.refusals[0].sample, 0U) << "no sample is at fault";
   EXPECT_EQ(staged.peer.refusals[0].value, 0);
-  EXPECT_EQ(staged.peer.refusals[0].least, 2);
+  EXPECT_EQ(staged.peer.refusals[0].least, 2) << "number 0 is held out";
   EXPECT_STREQ(staged.link.client().sample_fault().what, "samples");
 }
 
