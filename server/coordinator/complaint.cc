@@ -171,13 +171,16 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
 StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
   const std::string least = number_text(group.complaint.least);
   StallCause out;
-  out.cause = "all_held_out";
+  out.cause = "no_samples";
   out.text = devices_of(group) + " have no sample to train on: " + group.first_name + " holds " +
-             number_text(group.complaint.value) +
-             ", and holdout_share = " + number_text(static_cast<double>(p.quality->holdout_share)) + " leaves one of " +
-             least + " or more";
-  out.remedy = "give these devices " + least + " samples or more, or stop the run and begin one with a smaller " +
-               "holdout_share";
+             number_text(group.complaint.value);
+  out.remedy = "give these devices " + least + " samples or more";
+  if (p.quality->holdout_share > 0) {
+    out.cause = "all_held_out";
+    out.text += ", and holdout_share = " + number_text(static_cast<double>(p.quality->holdout_share)) +
+                " leaves one of " + least + " or more";
+    out.remedy += ", or stop the run and begin one with a smaller holdout_share";
+  }
   return out;
 }
 

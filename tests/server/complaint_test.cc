@@ -74,7 +74,12 @@ TEST(Complaint, ADeviceWithoutSamplesToTrainOnIsToldHowManyItNeeds) {
   const StallCause cause = stall_cause(p, group);
   EXPECT_EQ(cause.cause, "all_held_out");
   EXPECT_THAT(cause.text, HasSubstr("pump holds 1, and holdout_share = 0.5 leaves one of 2 or more"));
-  EXPECT_THAT(cause.remedy, HasSubstr("give these devices 2 samples or more"));
+  EXPECT_THAT(cause.remedy, HasSubstr("give these devices 2 samples or more, or stop"));
+  p.quality->holdout_share = 0;  // a ring that is still empty
+  group.complaint.value = 0;
+  group.complaint.least = 1;
+  EXPECT_EQ(stall_cause(p, group).cause, "no_samples");
+  EXPECT_EQ(stall_cause(p, group).remedy, "give these devices 1 samples or more");
   EXPECT_EQ(decode_stall(encode_stall(cause)), cause);
 }
 
