@@ -231,14 +231,14 @@ std::string export_format(const ExportOptions& what) {
 
 // What a device does to its samples, where the run has decided it. False: the table is damaged.
 bool read_units(std::span<const uint8_t> table, NpzModel* out) {
-  std::vector<ColumnUnits> columns;
+  std::vector<UnitsColumn> columns;
   if (table.empty()) {
     return true;
   }
   if (decode_units(table, &columns) != Status::kOk) {
     return false;
   }
-  for (const ColumnUnits& column : columns) {
+  for (const UnitsColumn& column : columns) {
     if (column.factor == 0) {
       out->mean.clear();
       out->scale.clear();
