@@ -86,7 +86,7 @@ ClientAction Client::poll_train(uint64_t now_ms) {
       return wait_until(wake_ms);
     }
     uint64_t evaluated_ms = 0;
-    if (progress_.evaluation != nullptr && !step_evaluation(now_ms, &evaluated_ms)) {
+    if (kEvaluates && progress_.evaluation != nullptr && !step_evaluation(now_ms, &evaluated_ms)) {
       return wait_until(evaluated_ms);
     }
     const Status status = begin_task(now_ms);
