@@ -85,7 +85,7 @@ int start(const ClientMainOptions& options, const gs_sample_source& samples) {
   config.reset_cause = options.reset_cause;
   config.retry_ms = options.retry_ms;
   config.step_delay_ms = options.step_delay_ms;
-  config.refuses_sums = options.refuses_sums;
+  config.refuses_sums = kTakesUnits && options.refuses_sums;
   switch (gs_init(&config)) {
     case GS_OK:
       return kExitOk;

@@ -373,9 +373,11 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.encoding = task.encoding;
   upload.kind = stream.kind;
   upload.use_correction = task.use_correction;
-  upload.held_out_count = task_.quality.sample_count;
-  upload.held_out_loss = task_.quality.loss;
-  upload.metric = task_.quality.metric;
+  if (kEvaluates) {
+    upload.held_out_count = task_.quality.sample_count;
+    upload.held_out_loss = task_.quality.loss;
+    upload.metric = task_.quality.metric;
+  }
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
   if (kTakesUnits) {

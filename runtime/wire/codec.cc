@@ -224,7 +224,7 @@ Status check(const gs_LogChunk& m) {
 
 Status check(const gs_SnapshotChunk& m) {
   GS_TRY(known(m.part, _gs_ModelPart_MAX, gs_MODEL_PART_MODEL));
-  GS_TRY(known_parts(m.parts, part_bit(ModelPart::kMean)));
+  GS_TRY(known_parts(m.parts, kTakesUnits ? part_bit(ModelPart::kMean) : 0));
   GS_TRY(corrupt_unless(m.parts == 0 || (m.parts >> static_cast<uint32_t>(m.part) & 1U) != 0));
   GS_TRY(corrupt_unless(m.total % 4 == 0 && m.offset % 4 == 0 && m.values.size % 4 == 0 && m.values.size > 0));
   return corrupt_unless(m.offset < m.total && m.values.size <= m.total - m.offset);
