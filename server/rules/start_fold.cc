@@ -1,12 +1,9 @@
-// The folds of START and TRIALS (server/run/stages.h): from which step a run
-// with step_size "auto" begins.
+// The folds of START and TRIALS (server/run/run_stages.h): from which step a run with step_size "auto" begins.
 //
-//   START   devices upload what they would of a round, without moving: d, the
-//   mean direction at the model TRIALS  devices answer with f(P(X - R / |d|
-//   2^-q d)) - f(X), q from 0 to 31
+//   START   devices upload what they would of a round, without moving: d, the mean direction at the model
+//   TRIALS  devices answer with f(P(X - R / |d| 2^-q d)) - f(X), q from 0 to 31
 //
-// The rule is server/rules/step_rule.h, what records keep of it
-// server/rules/step_decision.h.
+// The rule is server/rules/step_rule.h, what records keep of it server/rules/step_decision.h.
 #include "runtime/base/no_contraction.h"
 
 #include <algorithm>
