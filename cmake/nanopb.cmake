@@ -30,7 +30,8 @@ function(gs_add_proto target)
       add_custom_command(
         OUTPUT ${root}/${base}.proto ${root}/${base}.options
         COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/${base}.options ${root}/${base}.options
-        COMMAND sed "/^message \\(Line\\|Evaluation\\) /,/^}/!s/\\bfloat\\b/double/" ${PROJECT_SOURCE_DIR}/${path} > ${root}/${base}.proto
+        COMMAND sed "/^message \\(Line\\|Evaluation\\) /,/^}/!s/\\bfloat\\b/double/"
+                ${PROJECT_SOURCE_DIR}/${path} > ${root}/${base}.proto
         DEPENDS ${PROJECT_SOURCE_DIR}/${path} ${PROJECT_SOURCE_DIR}/${base}.options
         COMMENT "${path} with doubles"
         VERBATIM)

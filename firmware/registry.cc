@@ -1,7 +1,7 @@
 #include "firmware/registry.h"
 
 #include "runtime/training/lean.h"
-#include "runtime/training/stages.h"
+#include "runtime/training/task_stages.h"
 
 namespace gradstream {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/training/stages.h"
+#include "runtime/training/task_stages.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
 

@@ -48,8 +48,8 @@
 #include "runtime/training/evaluation.h"
 #include "runtime/training/smoothing.h"
 #include "runtime/training/solver.h"
-#include "runtime/training/stages.h"
 #include "runtime/training/stream.h"
+#include "runtime/training/task_stages.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/frame.h"
 

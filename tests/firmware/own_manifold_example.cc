@@ -7,7 +7,7 @@
 #include <Eigen/LU>
 
 #include "firmware/registry.h"
-#include "runtime/training/stages.h"
+#include "runtime/training/task_stages.h"
 
 using namespace gradstream;
 

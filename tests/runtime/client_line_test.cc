@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/training/stages.h"
+#include "runtime/training/task_stages.h"
 #include "tests/support/client_support.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_server.h"

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/training/stages.h"
 #include "runtime/training/stream.h"
+#include "runtime/training/task_stages.h"
 #include "server/run/run_core.h"
 #include "server/run/units_keys.h"
 #include "tests/support/server_support.h"

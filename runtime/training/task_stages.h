@@ -9,8 +9,8 @@
 //
 // The first three are whole numbers, behind the number of samples: no order of samples changes a bit. The stage START
 // is a task of the run's own solver with a step size of 0, and not made here.
-#ifndef GRADSTREAM_RUNTIME_TRAINING_STAGES_H_
-#define GRADSTREAM_RUNTIME_TRAINING_STAGES_H_
+#ifndef GRADSTREAM_RUNTIME_TRAINING_TASK_STAGES_H_
+#define GRADSTREAM_RUNTIME_TRAINING_TASK_STAGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -62,4 +62,4 @@ extern const StageForm kStageForm;
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_RUNTIME_TRAINING_STAGES_H_
+#endif  // GRADSTREAM_RUNTIME_TRAINING_TASK_STAGES_H_

@@ -1,6 +1,6 @@
 // The stages before training: sums over columns against arithmetic in 128 bits, and losses along a direction against
 // direct evaluation.
-#include "runtime/training/stages.h"
+#include "runtime/training/task_stages.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "runtime/base/no_contraction.h"
 
-#include "runtime/training/stages.h"
+#include "runtime/training/task_stages.h"
 
 #include <cmath>
 
