@@ -82,6 +82,15 @@ void add_quality(const QualityBook& quality, OutputLine* line) {
   }
 }
 
+// Whether the options of an export name a version and a file that can be: else the exit code, with the reason said.
+int check_options(const ExportOptions& what, uint32_t* wanted) {
+  if (!parse_version(what.version, wanted)) {
+    return fail(kExitUsage, "--version " + what.version + ": expected a number or latest");
+  }
+  const Objection fault = find_out_fault("--out", what.out);
+  return !fault ? int{kExitOk} : fail(kExitUsage, fault.sentence);
+}
+
 // An exit code, with the reason said where it is not kExitOk.
 int write_model(const std::string& out, const std::vector<uint8_t>& bytes) {
   bool is_temporary = false;
@@ -92,13 +101,12 @@ int write_model(const std::string& out, const std::vector<uint8_t>& bytes) {
 }  // namespace
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
-  const auto& [version, out, wants_average] = std::tie(what.version, what.out, what.wants_average);
+  const std::string& version = what.version;
+  const std::string& out = what.out;
+  const bool wants_average = what.wants_average;
   uint32_t wanted = 0;
-  if (!parse_version(version, &wanted)) {
-    return fail(kExitUsage, "--version " + version + ": expected a number or latest");
-  }
-  if (const Objection fault = find_out_fault("--out", out)) {
-    return fail(kExitUsage, fault.sentence);
+  if (const int code = check_options(what, &wanted); code != kExitOk) {
+    return code;
   }
   Opened opened;
   RunRow run;
