@@ -101,7 +101,6 @@ int write_model(const std::string& out, const std::vector<uint8_t>& bytes) {
 }  // namespace
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
-  const std::string& version = what.version;
   const std::string& out = what.out;
   const bool wants_average = what.wants_average;
   uint32_t wanted = 0;
@@ -137,8 +136,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
                                    " devices are enrolled; " + std::to_string(enrolled) + " are");
   }
   if (wanted != UINT32_MAX && model.version() != wanted) {
-    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
-                                   std::to_string(model.version()));
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + what.version +
+                                   "; the latest is " + std::to_string(model.version()));
   }
   const ModelAverage& average = coordinator->average();
   if (wants_average && average.count() == 0) {
