@@ -22,7 +22,6 @@
 #include "server/program/model_npz.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
-#include "server/rules/stage_record.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
 #include "server/store/database_lock.h"
@@ -221,56 +220,21 @@ bool parse_version(const std::string& text, uint32_t* out) {
   return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
 }
 
-// "npy", "csv" or "npz".
-std::string export_format(const ExportOptions& what) {
-  if (!what.format.empty()) {
-    return what.format;
-  }
-  return what.out.ends_with(".csv") ? "csv" : what.out.ends_with(".npz") ? "npz" : "npy";
-}
-
-// What a device does to its samples, where the run has decided it. False: the table is damaged.
-bool read_units(std::span<const uint8_t> table, NpzModel* out) {
-  std::vector<ColumnUnits> columns;
-  if (table.empty()) {
-    return true;
-  }
-  if (decode_units(table, &columns) != Status::kOk) {
-    return false;
-  }
-  for (const ColumnUnits& column : columns) {
-    if (column.factor == 0) {
-      out->mean.clear();
-      out->scale.clear();
-      return true;  // not decided yet: devices take the samples as they are
-    }
-    out->mean.push_back(column.mean);
-    out->scale.push_back(column.factor);
-  }
-  return true;
-}
-
-// The file of this form.
-Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out) {
-  if (form == "csv") {
-    const std::string text = csv_text(model.shape, model.model);
-    out->assign(text.begin(), text.end());
-    return {};
-  }
-  if (form == "npz" && model.model.size_bytes() > kNpzModelSizeMax) {
-    return "the model has " + std::to_string(model.model.size_bytes()) + " bytes, and the limit of npz is " +
-           std::to_string(kNpzModelSizeMax) + "; give --format npy";
-  }
-  *out = form == "npz" ? npz_bytes(model) : npy_bytes(model.shape, model.model);
-  return {};
-}
-
 // Of the newest version that devices had evaluated.
 void add_quality(const QualityBook& quality, OutputLine* line) {
   if (quality.latest() != nullptr) {
     line->add_quoted("quality", quality_text(quality.metric(), quality.latest()->metric))
         .add("evaluated", uint64_t{quality.latest()->version});
   }
+}
+
+int fail_without_version(const RunRow& run, const RunParameters& parameters,
+                         const std::vector<EnrolledDevice>& devices) {
+  const auto enrolled =
+      std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& device) { return device.is_active(); });
+  return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
+                                 "served and " + std::to_string(parameters.trigger->device_count) +
+                                 " devices are enrolled; " + std::to_string(enrolled) + " are");
 }
 
 }  // namespace
@@ -308,11 +272,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   }
   const Replica& model = coordinator->model();
   if (!model.has_model()) {
-    const auto enrolled =
-        std::count_if(devices->begin(), devices->end(), [](const EnrolledDevice& d) { return d.is_active(); });
-    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
-                                   "served and " + std::to_string(parameters.trigger->device_count) +
-                                   " devices are enrolled; " + std::to_string(enrolled) + " are");
+    return fail_without_version(run, parameters, *devices);
   }
   if (wanted != UINT32_MAX && model.version() != wanted) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
@@ -328,12 +288,10 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   const uint64_t digest =
       wants_average ? digest_values(kDigestStart, values.size(), values.data()) : coordinator->digest();
   NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
-  if (!read_units(coordinator->units(), &facts)) {
-    return fail(kExitDatabase, "the units of version " + std::to_string(model.version()) + " of run " +
-                                   std::to_string(run.id) + " are damaged; restore the database from a copy");
-  }
   std::vector<uint8_t> bytes;
-  if (const Objection fault = encode_model(export_format(what), facts, &bytes)) {
+  Objection fault = read_units(coordinator->units(), &facts);
+  fault = fault ? fault : encode_model(model_form(what.format, out), facts, &bytes);
+  if (fault) {
     return fail(kExitFile, fault.sentence);
   }
   bool is_temporary = false;
