@@ -22,7 +22,6 @@
 #include "server/program/model_npz.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
-#include "server/rules/stage_record.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
 #include "server/store/database_lock.h"

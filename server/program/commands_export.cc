@@ -7,7 +7,6 @@
 #include "server/program/model_export.h"
 #include "server/program/model_npz.h"
 #include "server/program/run_export.h"
-#include "server/rules/stage_record.h"
 #include "server/run/run_core.h"
 #include "server/watch/words.h"
 
@@ -28,50 +27,6 @@ bool parse_version(const std::string& text, uint32_t* out) {
   const unsigned long value = std::strtoul(text.c_str(), &end, 10);
   *out = static_cast<uint32_t>(value);
   return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
-}
-
-// "npy", "csv" or "npz".
-std::string export_format(const ExportOptions& what) {
-  if (!what.format.empty()) {
-    return what.format;
-  }
-  return what.out.ends_with(".csv") ? "csv" : what.out.ends_with(".npz") ? "npz" : "npy";
-}
-
-// What a device does to its samples, where the run has decided it. False: the table is damaged.
-bool read_units(std::span<const uint8_t> table, NpzModel* out) {
-  std::vector<UnitsColumn> columns;
-  if (table.empty()) {
-    return true;
-  }
-  if (decode_units(table, &columns) != Status::kOk) {
-    return false;
-  }
-  for (const UnitsColumn& column : columns) {
-    if (column.factor == 0) {
-      out->mean.clear();
-      out->scale.clear();
-      return true;  // not decided yet: devices take the samples as they are
-    }
-    out->mean.push_back(column.mean);
-    out->scale.push_back(column.factor);
-  }
-  return true;
-}
-
-// The file of this form.
-Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out) {
-  if (form == "csv") {
-    const std::string text = csv_text(model.shape, model.model);
-    out->assign(text.begin(), text.end());
-    return {};
-  }
-  if (form == "npz" && model.model.size_bytes() > kNpzModelSizeMax) {
-    return "the model has " + std::to_string(model.model.size_bytes()) + " bytes, and the limit of npz is " +
-           std::to_string(kNpzModelSizeMax) + "; give --format npy";
-  }
-  *out = form == "npz" ? npz_bytes(model) : npy_bytes(model.shape, model.model);
-  return {};
 }
 
 // Of the newest version that devices had evaluated.
@@ -149,12 +104,10 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   const uint64_t digest =
       wants_average ? digest_values(kDigestStart, values.size(), values.data()) : coordinator->digest();
   NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
-  if (!read_units(coordinator->units(), &facts)) {
-    return fail(kExitDatabase, "the units of version " + std::to_string(model.version()) + " of run " +
-                                   std::to_string(run.id) + " are damaged; restore the database from a copy");
-  }
   std::vector<uint8_t> bytes;
-  if (const Objection fault = encode_model(export_format(what), facts, &bytes)) {
+  Objection fault = read_units(coordinator->units(), &facts);
+  fault = fault ? fault : encode_model(model_form(what.format, out), facts, &bytes);
+  if (fault) {
     return fail(kExitFile, fault.sentence);
   }
   if (const int code = write_model(out, bytes); code != kExitOk) {

@@ -7,6 +7,7 @@
 
 #include "runtime/base/status.h"
 #include "server/program/model_export.h"
+#include "server/rules/stage_record.h"
 
 namespace gradstream {
 namespace {
@@ -136,6 +137,45 @@ std::vector<uint8_t> npz_bytes(const NpzModel& model) {
     members.push_back({"scale.npy", real_array(model.scale)});
   }
   return zip_bytes(members);
+}
+
+Objection read_units(std::span<const uint8_t> table, NpzModel* out) {
+  std::vector<ColumnUnits> columns;
+  if (!table.empty() && decode_units(table, &columns) != Status::kOk) {
+    return "the units of version " + std::to_string(out->version) + " of run " + std::to_string(out->run) +
+           " are damaged; restore the database from a copy";
+  }
+  for (const ColumnUnits& column : columns) {
+    if (column.factor == 0) {  // devices take the samples as they are
+      out->mean.clear();
+      out->scale.clear();
+      return {};
+    }
+    out->mean.push_back(column.mean);
+    out->scale.push_back(column.factor);
+  }
+  return {};
+}
+
+std::string model_form(const std::string& option, const std::string& path) {
+  if (!option.empty()) {
+    return option;
+  }
+  return path.ends_with(".csv") ? "csv" : path.ends_with(".npz") ? "npz" : "npy";
+}
+
+Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out) {
+  if (form == "csv") {
+    const std::string text = csv_text(model.shape, model.model);
+    out->assign(text.begin(), text.end());
+    return {};
+  }
+  if (form == "npz" && model.model.size_bytes() > kNpzModelSizeMax) {
+    return "the model has " + std::to_string(model.model.size_bytes()) + " bytes, and the limit of npz is " +
+           std::to_string(kNpzModelSizeMax) + "; give --format npy";
+  }
+  *out = form == "npz" ? npz_bytes(model) : npy_bytes(model.shape, model.model);
+  return {};
 }
 
 }  // namespace gradstream

@@ -10,6 +10,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/shape.h"
+#include "server/base/objection.h"
 
 namespace gradstream {
 
@@ -39,6 +40,15 @@ struct NpzModel {
   uint32_t run = 0;
   uint32_t version = 0;
 };
+// Puts what a device does to its samples into mean and scale. table: the units of the version
+// (server/rules/stage_record.h); where it is empty or not decided yet, both are empty. An objection: it is damaged.
+Objection read_units(std::span<const uint8_t> table, NpzModel* out);
+
+// "npy", "csv" or "npz": the option, or else by the ending of the path, else npy.
+std::string model_form(const std::string& option, const std::string& path);
+// The file of that form. An objection: the model is too large for it.
+Objection encode_model(const std::string& form, const NpzModel& model, std::vector<uint8_t>* out);
+
 // Members: model (float32, rows x cols), problem and digest (text), run and version (whole numbers of 32 bits), and
 // where units are taken out mean and scale (float32, a value a column).
 std::vector<uint8_t> npz_bytes(const NpzModel& model);

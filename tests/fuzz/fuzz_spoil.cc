@@ -6,6 +6,7 @@ namespace gradstream::testing {
 namespace {
 
 void spoil(FuzzInput& in, uint32_t& field) { field = in.number_near(field); }
+void spoil(FuzzInput& in, uint16_t& field) { field = static_cast<uint16_t>(in.number_near(field)); }
 void spoil(FuzzInput& in, uint64_t& field) { field ^= uint64_t{1} << in.below(64); }
 template <typename Enum>
 void spoil_enum(FuzzInput& in, Enum& field) {
@@ -51,9 +52,29 @@ void spoil_pull(FuzzInput& in, uint32_t which, gs_Pull& m) {
   }
 }
 
+// Any float: a loss may be anything.
+void spoil(FuzzInput& in, float& field) {
+  const uint32_t raw = in.word();
+  static_assert(sizeof(raw) == sizeof(field));
+  std::memcpy(&field, &raw, sizeof(raw));
+}
+
 template <typename Update>
 void spoil_update(FuzzInput& in, uint32_t which, Update& m) {
-  switch (which % 9) {
+  switch (which % 13) {
+    case 9:
+      m.has_line = true;
+      return spoil(in, m.line.slope);
+    case 10:
+      m.has_line = true;
+      return spoil(in, m.line.curvature);
+    case 11:
+      m.has_evaluation = true;
+      spoil(in, m.evaluation.sample_count);
+      return spoil(in, m.evaluation.loss);
+    case 12:
+      m.has_evaluation = true;
+      return spoil(in, m.evaluation.metric);
     case 0:
       return spoil(in, m.task_sequence);
     case 1:

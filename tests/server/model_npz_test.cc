@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "server/program/model_export.h"
+#include "server/rules/stage_record.h"
 
 namespace gradstream {
 namespace {
@@ -28,6 +29,29 @@ TEST(ModelNpz, AnArchiveHasEachMemberTwice) {
   EXPECT_EQ(text.substr(0, 4), "PK\x03\x04");
   EXPECT_EQ(text.substr(30, 8), "a.npyone");
   EXPECT_EQ(text.substr(zip.size() - 22, 4), "PK\x05\x06");
+}
+
+TEST(ModelNpz, UnitsAreTakenOnceTheyAreDecided) {
+  NpzModel model;
+  EXPECT_EQ(read_units({}, &model).sentence, "");
+  EXPECT_TRUE(model.mean.empty());
+  const std::vector<ColumnUnits> decided = {{3, 1.5F, 2}, {-126, 0, 1}};
+  EXPECT_EQ(read_units(encode_units(decided), &model).sentence, "");
+  EXPECT_EQ(model.mean, (std::vector<Real>{1.5F, 0}));
+  EXPECT_EQ(model.scale, (std::vector<Real>{2, 1}));
+  NpzModel open;
+  const std::vector<ColumnUnits> undecided = {{3, 0, 0}, {2, 0, 0}};
+  EXPECT_EQ(read_units(encode_units(undecided), &open).sentence, "");
+  EXPECT_TRUE(open.scale.empty());
+  const std::vector<uint8_t> cut(kColumnUnitsSize - 1);
+  EXPECT_THAT(read_units(cut, &open).sentence, testing::HasSubstr("are damaged"));
+}
+
+TEST(ModelNpz, TheFormIsThatOfTheOptionOrOfTheEnding) {
+  EXPECT_EQ(model_form("", "a.csv"), "csv");
+  EXPECT_EQ(model_form("", "a.npz"), "npz");
+  EXPECT_EQ(model_form("", "a"), "npy");
+  EXPECT_EQ(model_form("npy", "a.npz"), "npy");
 }
 
 // NumPy's own reader, where it is installed.
