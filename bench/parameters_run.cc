@@ -19,8 +19,8 @@ namespace {
 const std::set<std::string> kWatchedEvents = {"not_improving", "still_falling", "diverged",      "settled",
                                               "smoothing",     "drift",         "units_outlier", "run_stalled"};
 
-// What a liar says in place of x: -1e6 x - 1e3. Reason: each answer looks like a fall that no honest device has. It stays
-// within what a server takes, since a refused answer could do no harm.
+// What a liar says in place of x: -1e6 x - 1e3. Reason: each answer looks like a fall that no honest device has. It
+// stays within what a server takes, since a refused answer could do no harm.
 float lie(float x) { return std::max(-1e6F * x - 1e3F, -1e30F); }
 // The exponent that it claims for each of its columns. Reason: 2^100 is above 1e30.
 constexpr int64_t kLiarExponent = 100;
