@@ -8,6 +8,7 @@
 #include "server/program/model_npz.h"
 #include "server/program/run_export.h"
 #include "server/run/run_core.h"
+#include "server/store/journal_table.h"
 #include "server/watch/words.h"
 
 namespace gradstream {

@@ -140,12 +140,12 @@ std::vector<uint8_t> npz_bytes(const NpzModel& model) {
 }
 
 Objection read_units(std::span<const uint8_t> table, NpzModel* out) {
-  std::vector<ColumnUnits> columns;
+  std::vector<UnitsColumn> columns;
   if (!table.empty() && decode_units(table, &columns) != Status::kOk) {
     return "the units of version " + std::to_string(out->version) + " of run " + std::to_string(out->run) +
            " are damaged; restore the database from a copy";
   }
-  for (const ColumnUnits& column : columns) {
+  for (const UnitsColumn& column : columns) {
     if (column.factor == 0) {  // devices take the samples as they are
       out->mean.clear();
       out->scale.clear();

@@ -35,15 +35,15 @@ TEST(ModelNpz, UnitsAreTakenOnceTheyAreDecided) {
   NpzModel model;
   EXPECT_EQ(read_units({}, &model).sentence, "");
   EXPECT_TRUE(model.mean.empty());
-  const std::vector<ColumnUnits> decided = {{3, 1.5F, 2}, {-126, 0, 1}};
+  const std::vector<UnitsColumn> decided = {{3, 1.5F, 2}, {-126, 0, 1}};
   EXPECT_EQ(read_units(encode_units(decided), &model).sentence, "");
   EXPECT_EQ(model.mean, (std::vector<Real>{1.5F, 0}));
   EXPECT_EQ(model.scale, (std::vector<Real>{2, 1}));
   NpzModel open;
-  const std::vector<ColumnUnits> undecided = {{3, 0, 0}, {2, 0, 0}};
+  const std::vector<UnitsColumn> undecided = {{3, 0, 0}, {2, 0, 0}};
   EXPECT_EQ(read_units(encode_units(undecided), &open).sentence, "");
   EXPECT_TRUE(open.scale.empty());
-  const std::vector<uint8_t> cut(kColumnUnitsSize - 1);
+  const std::vector<uint8_t> cut(kUnitsColumnSize - 1);
   EXPECT_THAT(read_units(cut, &open).sentence, testing::HasSubstr("are damaged"));
 }
 
