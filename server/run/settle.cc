@@ -1,5 +1,7 @@
 #include "server/run/settle.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -80,6 +82,20 @@ void settle_units(Settling& settling) {
   }
 }
 
+// A step that the server finds, where no key says how steps are made and the solver leaves them to the server.
+void settle_step(Settling& settling) {
+  constexpr const char* kKeys[] = {"step_decay", "step_rule", "step_offset",     "step_period",
+                                   "step_min",   "step_max",  "barzilai_borwein"};
+  const SolverId solver = settling.run.local->solver;
+  const bool is_said =
+      std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* const key) { return settling.is_given(key); });
+  if (is_said || solver == SolverId::kSvrg || solver == SolverId::kCurve) {
+    return;
+  }
+  settling.try_put("step_size", std::string("solver ") + name_of(solver),
+                   [](RunParameters& run) { return replace(run.steps->step_size, Real{0}); });  // "auto"
+}
+
 // Solver projection alone has a correction, and a path with a term of its own in the loss needs none.
 void settle_correction(Settling& settling) {
   RunParameters& run = settling.run;
@@ -120,6 +136,7 @@ std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& give
   settle_correction(settling);
   settle_units(settling);
   settle_stream(settling);
+  settle_step(settling);
   return std::move(settling.settled);
 }
 

@@ -5,6 +5,7 @@
 
 #include "server/run/check_parameters.h"
 #include "server/run/run_core.h"
+#include "server/run/stages.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
@@ -106,6 +107,25 @@ TEST(Settle, AnUploadThatIsLongerThanTheModelIsATangent) {
   run = least_run("kpca", 24, 3);
   settle_defaults(&run, {"scale"});
   EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone) << "samples with units are too large for a tangent";
+}
+
+TEST(Settle, TheStepIsFoundWhereNoKeySaysOne) {
+  RunParameters run = least_run("kpca", 64, 4);
+  EXPECT_THAT(text_of(settle_defaults(&run, {})), HasSubstr("step_size: solver projection"));
+  EXPECT_TRUE(chooses_step(run));
+  for (const char* const key : {"step_size", "step_decay", "step_rule", "step_offset", "barzilai_borwein"}) {
+    run = least_run("kpca", 64, 4);
+    settle_defaults(&run, {key});
+    EXPECT_FALSE(chooses_step(run)) << key;
+  }
+  run = least_run("kpca", 64, 4);
+  run.local->correction_form = CorrectionForm::kMemory;
+  settle_defaults(&run, {"correction_form"});
+  EXPECT_FALSE(chooses_step(run)) << "the memory has no lines";
+  run = least_run("kpca", 64, 4);
+  run.local->solver = SolverId::kSvrg;
+  settle_defaults(&run, {});
+  EXPECT_FALSE(chooses_step(run)) << "svrg has phases of its own";
 }
 
 TEST(Settle, ALongUploadIsSaidWithTheNumbersToSet) {
