@@ -5,7 +5,7 @@
 
 #include "server/run/check_parameters.h"
 #include "server/run/run_core.h"
-#include "server/run/stages.h"
+#include "server/run/run_stages.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
