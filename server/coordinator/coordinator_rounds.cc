@@ -275,7 +275,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   if (stage != TaskStage::kTrain) {
     log_stage(record.version(), stage, notes.stage);
     log_trials(record.version());
-    review_barred();
+    review_barred(now_ms);
   }
   counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {
