@@ -254,7 +254,7 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE && group.complaint.column == 0 &&
-             group.complaint.least >= 1) {
+             group.complaint.least >= 1 && group.complaint.value < group.complaint.least) {
     return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
