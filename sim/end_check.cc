@@ -25,6 +25,7 @@ std::string check_end_of_run(const RunParameters& parameters, const std::vector<
       ++folded[record.version()][record.device()];
       counts->late += record.verdict() == gs_Verdict_VERDICT_LATE ? 1 : 0;
       const uint32_t stages = stage_version_count(parameters);
+      counts->lines += record.base_version() >= stages && record.notes().line.has_value() ? 1 : 0;
       const bool is_anchor = record.version() <= stages || (record.version() - stages) % parameters.phase_count() == 1;
       counts->partial += !is_anchor && record.steps_done() < parameters.local->local_step_count ? 1 : 0;
     }

@@ -16,6 +16,7 @@ namespace gradstream {
 struct FoldedCounts {
   uint64_t late = 0;     // of an older version
   uint64_t partial = 0;  // of fewer steps than the run's
+  uint64_t lines = 0;    // with a line, in training
 };
 
 // Empty, or a sentence on the first thing that does not hold: the journal replays, and then `replayed` has the state of

@@ -141,6 +141,8 @@ void define(CLI::App& app, Arguments* out) {
   app.add_flag("--fixed-rank", options.is_fixed_rank, "the model is a matrix of rank 2, of which devices know entries");
   app.add_option("--solver", out->solver, "of tangent streams")
       ->check(CLI::IsMember({"gradient_stream", "tangent_mean", "svrg"}));
+  app.add_flag("--auto-step", options.chooses_step,
+               "the run finds its step itself; lost lines make it another, so that one digest is not wanted");
   app.add_flag("--centre", out->centres, "take the fleet's mean out of the samples first, of kpca");
   app.add_option("--scale", out->scale, "the samples first, of kpca, by sums that the devices send")
       ->check(CLI::IsMember({"none", "common", "deviation", "range"}));
@@ -194,6 +196,7 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   total->sum.duplicate_count += result.duplicate_count;
   total->sum.late_count += result.late_count;
   total->sum.partial_count += result.partial_count;
+  total->sum.line_count += result.line_count;
   total->sum.client_deadline_count += result.client_deadline_count;
   total->sum.session_deadline_count += result.session_deadline_count;
   for (size_t i = 0; i < kFaultCount; ++i) {
@@ -246,12 +249,12 @@ int report(const Arguments& arguments, const Total& total) {
     print_format(" planted_found=%u", total.broken > 0 ? 1 : 0);
   }
   print_format(
-      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu client_deadlines=%llu "
-      "session_deadlines=%llu%s\n",
+      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu lines=%llu "
+      "client_deadlines=%llu session_deadlines=%llu%s\n",
       static_cast<unsigned long long>(total.sum.event_count), static_cast<unsigned long long>(total.sum.record_count),
       static_cast<unsigned long long>(total.sum.snapshot_count), static_cast<unsigned long long>(total.sum.log_count),
       static_cast<unsigned long long>(total.sum.duplicate_count), static_cast<unsigned long long>(total.sum.late_count),
-      static_cast<unsigned long long>(total.sum.partial_count),
+      static_cast<unsigned long long>(total.sum.partial_count), static_cast<unsigned long long>(total.sum.line_count),
       static_cast<unsigned long long>(total.sum.client_deadline_count),
       static_cast<unsigned long long>(total.sum.session_deadline_count), faults_text(total.sum.faults).c_str());
   return holds ? 0 : 1;

@@ -8,6 +8,7 @@
 #include "runtime/base/products.h"
 #include "runtime/training/secant.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -43,6 +44,9 @@ Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
   GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.model->shape, arena_, parameters.has_mean(),
                              version_parts(parameters)) == Status::kOk);
+  if (chooses_step(parameters_)) {
+    steps_.emplace(parameters_);
+  }
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
@@ -187,6 +191,13 @@ std::string Oracle::on_update(const JournalRecord& record) {
   if (is_of_units(stages_.open)) {
     return on_answer(record);
   }
+  if (steps_.has_value()) {
+    steps_->add(record, stages_.open);
+    const std::string fault = stages_.open == TaskStage::kTrials ? check_trials(record) : check_line(record);
+    if (stages_.open == TaskStage::kTrials || !fault.empty()) {
+      return fault.empty() ? fault : fault + at(record);
+    }
+  }
   Share& share = shares_.emplace_back();
   share.device = record.device();
   share.owner = parameters_.owner_of(record.device());
@@ -214,7 +225,7 @@ std::string Oracle::on_version(const JournalRecord& record) {
       decode_payload(parameters_, record.payload(), &next) != Status::kOk) {
     return "a version does not follow" + at(record);
   }
-  const bool is_answered = has_version_ && is_of_units(stages_.open);
+  const bool is_answered = has_version_ && stages_.open != TaskStage::kTrain;
   if (has_version_ && shares_.empty() && stages_.answered.empty()) {
     return "a version closed without updates" + at(record);
   }
@@ -239,6 +250,9 @@ std::string Oracle::on_version(const JournalRecord& record) {
             : parameters_.delay->delay_rule != DelayRule::kNone ? check_delayed(next)
                                                                 : check_model(next);
   }
+  if (fault.empty() && has_version_ && steps_.has_value()) {
+    fault = check_steps(next, direction());
+  }
   if (!fault.empty()) {
     return fault + at(record);
   }
@@ -256,6 +270,13 @@ std::string Oracle::on_version(const JournalRecord& record) {
   for (const Share& share : shares_) {
     held_[share.device] = share;
   }
+  open_version(next);
+  shares_.clear();
+  return "";
+}
+
+// After the replica has followed the record.
+void Oracle::open_version(const VersionRecord& next) {
   has_version_ = true;
   has_anchor_ = next.has_anchor();
   if (has_anchor_) {
@@ -267,13 +288,15 @@ std::string Oracle::on_version(const JournalRecord& record) {
     states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
   }
   models_[version()].assign(replica_.model(), replica_.model() + parameters_.model->shape.size());
+  if (steps_.has_value() && !next.stage.keeps_model && version() > 0) {
+    keep_half(next);
+  }
   if (forgets_ && version() > parameters_.trigger->staleness_max) {
     const uint32_t oldest = version() - parameters_.trigger->staleness_max;
     models_.erase(models_.begin(), models_.lower_bound(oldest));
+    halves_.erase(halves_.begin(), halves_.lower_bound(oldest));
     cohorts_.erase(cohorts_.begin(), cohorts_.lower_bound(oldest));
   }
-  shares_.clear();
-  return "";
 }
 
 // Nobody is revoked or enrolled during a simulation, so that every device is a candidate.
@@ -310,7 +333,7 @@ float Oracle::step_scale() const {
   if (parameters_.local->solver != SolverId::kProjection) {
     return parameters_.steps->server_step * effective_steps;
   }
-  return parameters_.steps->server_step * parameters_.step_size_at(round_) * effective_steps;
+  return parameters_.steps->server_step * open_step() * effective_steps;
 }
 
 // Every coefficient again, from the updates in the journal, in plain integers.
@@ -550,16 +573,18 @@ std::string Oracle::check_anchors(const VersionRecord& record) {
     status = find_secant(manifold, shape, last_model_.data(), replica_.model(), last_gradient_.data(), g.data(),
                          &secant, arena_);
   }
-  const Real curvature = secant.ss > 0 && secant.sy > 0 ? secant.sy / secant.ss : 0;
+  const bool has_secant = parameters_.local->barzilai_borwein != BarzilaiBorwein::kNone;
+  const Real curvature = has_secant && secant.ss > 0 && secant.sy > 0 ? secant.sy / secant.ss : 0;
   Real step = last_model_.empty() ? parameters_.steps->step_size : parameters_.steps->step_max;
   if (curvature > 0) {
     step = std::clamp(1 / curvature, parameters_.steps->step_min, parameters_.steps->step_max);
   }
+  step /= static_cast<Real>(parameters_.local->local_step_count);
   const bool has_previous = curvature > 0;
   const bool is_good =
       status == Status::kOk && record.model == model_bytes(shape, replica_.model()) &&
       record.mean_gradient == model_bytes(shape, g.data()) && record.curvature == curvature &&
-      record.local_step == step / static_cast<Real>(parameters_.local->local_step_count) &&
+      (steps_.has_value() || record.local_step == step) &&
       record.previous_model == (has_previous ? model_bytes(shape, last_model_.data()) : std::vector<uint8_t>());
   return is_good ? "" : "an anchor phase does not follow from the journal's updates";
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/rules/record.h"
+#include "sim/oracle_steps.h"
 
 namespace gradstream {
 
@@ -69,24 +71,27 @@ class Oracle {
     std::vector<Real> values;
   };
 
-  struct Samples {
-    const Real* values = nullptr;
-    uint32_t count = 0;
-    uint32_t columns = 0;
-  };
   // The open stage again, from the samples of the devices that have answered it.
   struct Stages {
     TaskStage open = TaskStage::kTrain;
     std::vector<UnitsColumn> units;
-    std::vector<uint8_t> table;           // as the journal has it
-    std::map<uint32_t, Samples> samples;  // by device
-    std::vector<uint32_t> answered;       // the open stage
+    std::vector<uint8_t> table;               // as the journal has it
+    std::map<uint32_t, HeldSamples> samples;  // by device
+    std::vector<uint32_t> answered;           // the open stage
   };
   std::string on_answer(const JournalRecord& record);
   std::string check_stage(const VersionRecord& record) const;
   void follow_stage(const VersionRecord& record);
-  std::vector<int64_t> answer_of(const Samples& samples) const;
+  std::vector<int64_t> answer_of(const HeldSamples& samples) const;
   std::vector<UnitsColumn> next_units() const;
+  // With step_size "auto".
+  bool has_kpca() const;
+  std::string check_trials(const JournalRecord& record);
+  std::string check_line(const JournalRecord& record) const;
+  Real open_step() const;
+  std::vector<Real> direction() const;
+  std::string check_steps(const VersionRecord& record, const std::vector<Real>& direction);
+  void keep_half(const VersionRecord& record);
 
   std::string on_ack(uint32_t device, const gs_Ack& ack) const;
   std::string on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const;
@@ -98,6 +103,7 @@ class Oracle {
   bool was_state(gs_RunState state, const Request& request) const;
   std::string on_update(const JournalRecord& record);
   std::string on_version(const JournalRecord& record);
+  void open_version(const VersionRecord& next);
   float step_scale() const;
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
@@ -140,6 +146,8 @@ class Oracle {
   std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten
   bool forgets_ = false;
   Stages stages_;
+  std::optional<OracleSteps> steps_;              // of a run with step_size "auto"
+  std::map<uint32_t, std::vector<Real>> halves_;  // half way along the record that made the version
 };
 
 }  // namespace gradstream

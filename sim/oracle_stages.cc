@@ -20,7 +20,7 @@ void Oracle::hold_samples(uint32_t device, const Real* samples, uint32_t count, 
 uint64_t Oracle::digest() const { return digest_with_units(replica_.digest(), stages_.table); }
 
 // What a device with these samples answers in the open stage.
-std::vector<int64_t> Oracle::answer_of(const Samples& samples) const {
+std::vector<int64_t> Oracle::answer_of(const HeldSamples& samples) const {
   const uint32_t columns = samples.columns;
   const bool has_range = stages_.open == TaskStage::kSums && parameters_.units.keys().scale == UnitScale::kRange;
   std::vector<int64_t> words(1 + (has_range ? 3 : 1) * columns,
@@ -119,6 +119,9 @@ std::vector<UnitsColumn> Oracle::next_units() const {
 std::string Oracle::check_stage(const VersionRecord& record) const {
   if (!record.stage.keeps_model || !record.stage.left_out.empty()) {
     return "a stage has moved the model, or left an honest device out";
+  }
+  if (!is_of_units(stages_.open)) {
+    return record.stage.units.empty() ? "" : "a stage that sums nothing has made a table of units";
   }
   return record.stage.units == encode_units(next_units()) ? "" : "the units of a version are not those of the samples";
 }

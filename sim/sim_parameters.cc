@@ -25,6 +25,24 @@ void set_participation(const SimOptions& options, RunParameters* parameters) {
   }
 }
 
+void set_svrg(RunParameters* parameters) {
+  RunParameters& p = *parameters;
+  p.local->batch_mode = BatchMode::kAll;
+  p.steps->step_rule = StepRule::kBarzilaiBorwein;
+  p.steps->step_decay = 0;
+  p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
+  p.steps->step_min = p.steps->step_size / 8;
+  p.steps->step_max = p.steps->step_size * 4;
+}
+
+void choose_step(RunParameters* parameters) {
+  StepCore& steps = *parameters->steps;
+  steps.step_size = 0;  // "auto"
+  steps.step_decay = steps.step_min = steps.step_max = 0;
+  steps.step_rule = StepRule::kInverse;
+  parameters->local->barzilai_borwein = BarzilaiBorwein::kNone;
+}
+
 void set_policy(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
   p.quality->holdout_share = options.holdout_share;
@@ -46,7 +64,7 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
     p.trigger->update_goal = p.trigger->update_min = 0;
     p.trigger->late = LatePolicy::kWeight;
     p.trigger->staleness_max = 6;
-    if (p.local->solver == SolverId::kGradientStream) {
+    if (p.local->solver == SolverId::kGradientStream && !options.chooses_step) {
       p.delay->delay_rule = DelayRule::kAsgd;
       p.fold->fold_weight = FoldWeight::kUniform;
       p.steps->server_step = Real{1} / 2;
@@ -59,7 +77,9 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
 
 }  // namespace
 
-bool has_one_digest(const SimOptions& options) { return !options.has_stragglers && options.buffer_size == 0; }
+bool waits_for_all(const SimOptions& options) { return !options.has_stragglers && options.buffer_size == 0; }
+
+bool has_one_digest(const SimOptions& options) { return waits_for_all(options) && !options.chooses_step; }
 
 RunParameters sim_parameters(const SimOptions& options) {
   const bool is_scalar = options.stream == StreamKind::kScalarStream;
@@ -119,12 +139,10 @@ RunParameters sim_parameters(const SimOptions& options) {
     p.local->correction_form = CorrectionForm::kNone;
   }
   if (p.local->solver == SolverId::kSvrg) {
-    p.local->batch_mode = BatchMode::kAll;
-    p.steps->step_rule = StepRule::kBarzilaiBorwein;
-    p.steps->step_decay = 0;
-    p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
-    p.steps->step_min = p.steps->step_size / 8;
-    p.steps->step_max = p.steps->step_size * 4;
+    set_svrg(&p);
+  }
+  if (options.chooses_step) {
+    choose_step(&p);
   }
   set_participation(options, &p);
   set_policy(options, &p);

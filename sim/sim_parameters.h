@@ -31,6 +31,7 @@ struct SimOptions {
   // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
   // rounds
   uint32_t buffer_size = 0;
+  bool chooses_step = false;      // step_size "auto"; without Barzilai-Borwein. Lost lines make other digests
   Centre centre = Centre::kNone;  // units of kpca's samples, as the run's
   UnitScale scale = UnitScale::kNone;
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
@@ -43,9 +44,11 @@ struct SimOptions {
 };
 
 // The run that every schedule of these options trains: trigger all and fixed K, so that its last digest is one, unless
-// the options ask for stragglers.
+// the options ask for stragglers, or for a run that finds its step. There a line that is lost leads to another step.
 RunParameters sim_parameters(const SimOptions& options);
 bool has_one_digest(const SimOptions& options);
+// Whether every version waits for all that are asked.
+bool waits_for_all(const SimOptions& options);
 
 }  // namespace gradstream
 

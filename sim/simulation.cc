@@ -174,9 +174,10 @@ void Simulation::check_end() {
   }
   Coordinator replayed(kRun, parameters_, device_names());
   FoldedCounts counts;
-  broken(check_end_of_run(parameters_, store_.records(), *server_, has_one_digest(options_), &replayed, &counts));
+  broken(check_end_of_run(parameters_, store_.records(), *server_, waits_for_all(options_), &replayed, &counts));
   result_.late_count = counts.late;
   result_.partial_count = counts.partial;
+  result_.line_count = counts.lines;
 }
 
 void Simulation::handle(const SimEvent& event) {

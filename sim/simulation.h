@@ -33,6 +33,7 @@ struct SimResult {
   uint64_t duplicate_count = 0;         // updates that came again
   uint64_t late_count = 0;              // updates of an older version, folded
   uint64_t partial_count = 0;           // updates of fewer steps, folded
+  uint64_t line_count = 0;              // of the updates folded in training
   uint64_t client_deadline_count = 0;   // of the clients, that fired
   uint64_t session_deadline_count = 0;  // of the server's sessions
   FaultCounts faults = {};

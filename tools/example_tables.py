@@ -187,9 +187,25 @@ class TableRun:
         features = [at for at in range(len(self.table.columns)) if at != self.table.label]
         return features if self.arguments.problem == "kpca" else [*features, self.table.label]
 
+    def check_words(self, kept):
+        """Names what is no number, and a table of too few rows for the devices."""
+        table = self.table
+        if len(table.rows) < DEVICES:
+            raise demo_run.Failure(f"{table.name} has {len(table.rows)} rows, and {DEVICES} devices need one each at "
+                                   "least: name a table with more")
+        for number, row in enumerate(table.rows, 1):
+            for at in kept:
+                word = row[at] if at < len(row) else ""
+                try:
+                    float(word)
+                except ValueError:
+                    raise demo_run.Failure(f"{table.name}, sample {number}, column {at + 1} ({table.columns[at]}): "
+                                           f"`{word}` is no number; mend the row, or leave the column out") from None
+
     def write_files(self):
         """device0.csv .. as the table has its words; and the same rows as numbers."""
         kept = self.kept_columns()
+        self.check_words(kept)
         key = max(self.table.label, 0)
         rows = sorted(self.table.rows, key=lambda row: float(row[key]))
         ends = [len(rows) * device // DEVICES for device in range(DEVICES + 1)]

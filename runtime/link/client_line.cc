@@ -96,7 +96,9 @@ void LineTracker::drop(Arena& arena) {
   if (old_ != nullptr) {
     arena.release(mark_);
   }
+  const uint64_t proven_digest = proven_digest_;
   *this = LineTracker();
+  proven_digest_ = proven_digest;
 }
 
 }  // namespace gradstream

@@ -39,6 +39,11 @@ class LineTracker {
   // models. A model that did not move has no line.
   void close(const Replica& replica, Arena& arena);
 
+  // The model that is held has this digest, as the server or the device's storage says it.
+  void prove(uint64_t digest) { proven_digest_ = digest; }
+  // Whether the model with this digest was proven last: one with a bit that turned over since then has no line.
+  bool is_proven(uint64_t digest) const { return digest == proven_digest_; }
+
   // Nothing moves by one step, or not in a way that has a line: what was kept is of no use.
   void cancel() { is_open_ = is_kept_ = false; }
 
@@ -55,13 +60,14 @@ class LineTracker {
   // After a step() that gave kOk.
   const LossLine& line() const { return line_; }
 
-  // Gives the memory back; no line is due any more.
+  // Gives the memory back; no line is due any more. What was proven stays so.
   void drop(Arena& arena);
 
  private:
   static constexpr uint32_t kPointCount = 3;  // before, half way, after
   Status evaluate_points(const EstimateInput& input, uint32_t holdout, const Real* model, Arena& arena);
 
+  uint64_t proven_digest_ = 0;
   Real* old_ = nullptr;
   Real* half_ = nullptr;
   size_t mark_ = 0;  // of the arena, below both

@@ -274,6 +274,9 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   if (progress_.lost_task_sequence != 0) {
     progress_.feedback.take_back();
   }
+  if (kTakesUnits && progress_.line != nullptr && model_.replica().has_model()) {
+    progress_.line->prove(model_.digest());  // by the checksums of the storage
+  }
 }
 
 // A step that is all scalars, and not the last one: what follows that is the upload, which is saved as a whole.

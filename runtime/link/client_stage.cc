@@ -86,13 +86,13 @@ void Client::open_line_of_record(LineTracker& line) {
   }
 }
 
-// Where versions travel as they stand.
+// Where versions travel as they stand. No record proves what is held then, so that the last proof of it does.
 void Client::open_line_of_snapshot(LineTracker& line, const gs_SnapshotChunk& chunk) {
   line.cancel();
   const Replica& replica = model_.replica();
   const bool is_next =
       replica.has_model() && chunk.version == replica.version() + 1 && chunk.part == gs_ModelPart_MODEL_PART_MODEL;
-  if (is_next && !model_.has_scalar_stream()) {
+  if (is_next && !model_.has_scalar_stream() && line.is_proven(model_.digest())) {
     line.open(replica, 0, arena_);
   }
 }

@@ -68,6 +68,9 @@ Status Client::begin_run(const gs_Welcome& welcome) {
 // Compares the model in RAM with what the server says of it; a wrong one is dropped, and a snapshot will replace it.
 bool Client::prove_model(uint64_t digest) {
   if (model_.digest() == digest) {
+    if (kTakesUnits && progress_.line != nullptr) {
+      progress_.line->prove(digest);
+    }
     return true;
   }
   ++counters_.digest_mismatches;

@@ -11,6 +11,7 @@
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
+#include "server/run/units_keys.h"
 
 namespace gradstream {
 namespace {
@@ -173,6 +174,13 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   }
   out.remedy = keys.empty() ? "divide the data by their largest value, as no fold_scale_log2 holds such values"
                             : "stop the run and begin one with " + keys + ", or standardise the data";
+  if (units_bits(p) != 0) {
+    out.remedy +=
+        "; look at the data of these devices first: the run takes the fleet's units out, and theirs seem to be others";
+  } else if (units_column_count(p) > 0) {
+    out.remedy += std::string("; or let the run take the units out, by centre = \"federated\" and scale = ") +
+                  (has_labels(p) ? "\"deviation\"" : "\"common\"");
+  }
   return out;
 }
 

@@ -24,6 +24,18 @@ constexpr uint32_t kCopyPieceSize = 65536;
 constexpr RateLimit kCopies = {1, 16};
 constexpr RateLimit kRateLines = {1, 1};
 
+// Parts of a model that an image knows by a feature. Reason: an older image takes a Welcome with an unknown part for
+// malformed, and then neither trains nor learns what it lacks.
+uint32_t unknown_parts(uint32_t features) {
+  constexpr std::pair<gs_Feature, ModelPart> kParts[] = {{gs_Feature_FEATURE_UNITS, ModelPart::kUnits},
+                                                         {gs_Feature_FEATURE_LINES, ModelPart::kDirection}};
+  uint32_t parts = 0;
+  for (const auto& [feature, part] : kParts) {
+    parts |= (features >> static_cast<uint32_t>(feature) & 1U) != 0 ? 0 : part_bit(part);
+  }
+  return parts;
+}
+
 // Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
 bool counts_for_rate(const DeviceMessage& message) {
   switch (message.which_body) {
@@ -223,6 +235,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.parameters_digest = digest_of_parameters;
   welcome.version = durable_version;
   describe_run(parameters, index, &welcome);
+  welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).image.features);
   welcome.abandoned = is_abandoned;
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);

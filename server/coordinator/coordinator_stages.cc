@@ -82,6 +82,9 @@ bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const 
   if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
     return false;
   }
+  if (device.is_heard && !device.image.lacks.empty()) {
+    return true;  // it gets no task of this run
+  }
   if (!is_of_units(ledger.stage())) {
     return device.is_heard && !has_feature(device.image, gs_Feature_FEATURE_LINES);
   }

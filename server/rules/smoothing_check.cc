@@ -32,10 +32,11 @@ double weighted_median(std::vector<std::pair<double, uint32_t>> values) {
 }
 
 SmoothingFit fit_of(const SmoothingVerdict& verdict) {
-  if (verdict.ratio <= kSmoothingRatioMax) {
+  const bool is_curvature = verdict.at_fourfold > kClearlyMore * verdict.at_quarter;
+  if (verdict.ratio <= (is_curvature ? kCurvatureRatioMax : kSmoothingRatioMax)) {
     return SmoothingFit::kGood;
   }
-  if (verdict.at_fourfold > kClearlyMore * verdict.at_quarter) {
+  if (is_curvature) {
     return SmoothingFit::kTooLarge;
   }
   const bool is_small = verdict.at_quarter > kClearlyMore * verdict.at_fourfold || verdict.ratio > kIndependent;

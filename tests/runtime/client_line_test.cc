@@ -171,6 +171,19 @@ TEST(ClientLine, ASnapshotOfARunOfRecordsHasNone) {
   EXPECT_TRUE(run.lines.empty());
 }
 
+// A snapshot replaces a model with a wrong bit, and no message says that it was wrong.
+TEST(ClientLine, OfAModelWithAFlippedBitThereIsNone) {
+  LinedRun run(tangent_run());
+  ASSERT_TRUE(run.link.run_past_upload(2));
+  ASSERT_EQ(run.link.client().replica().version(), 1U);
+  run.link.client().replica_for_test().flip_bit_for_test(30);
+  ASSERT_TRUE(run.link.run_to_end());
+  EXPECT_TRUE(run.has_line.at(1));
+  EXPECT_FALSE(run.has_line.at(2));
+  EXPECT_TRUE(run.has_line.at(3)) << "the snapshot is right again";
+  EXPECT_EQ(run.link.client().replica().digest(), run.server.model().digest());
+}
+
 TEST(ClientLine, AResetLosesTheLineAndNothingElse) {
   LinedRun expected{FakeRun{}};
   ASSERT_TRUE(expected.link.run_to_end());

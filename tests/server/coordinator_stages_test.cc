@@ -66,6 +66,39 @@ TEST(CoordinatorStages, TheStagesComeBeforeTheFirstRound) {
   expect_replays(server);
 }
 
+// One that lacks what the run needs gets no task, and no stage waits for it.
+TEST(CoordinatorStages, NobodyWaitsForADeviceThatLacksAFeature) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(3);
+  gs_Hello hello = good_hello(50);
+  hello.capabilities.features = 0;
+  server.hello(3, hello);
+  server.pull(3, false, 0, 0);
+  for (uint32_t device = 0; device < 3; ++device) {
+    server.answer(device);
+  }
+  EXPECT_EQ(server.stage(), TaskStage::kSums);
+  // With another image it is asked like the others.
+  server.hello(3);
+  EXPECT_EQ(server.stage(), TaskStage::kSums);
+  server.stage_round(4);
+  EXPECT_EQ(server.stage(), TaskStage::kSquares);
+  expect_replays(server);
+}
+
+// The parts that an older image does not know are not said to it: it would take the Welcome for malformed.
+TEST(CoordinatorStages, AnOlderImageHearsOfNoPartsThatItDoesNotKnow) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(3);
+  gs_Hello hello = good_hello(50);
+  hello.capabilities.features = 0;
+  server.hello(3, hello);
+  EXPECT_EQ(server.welcome(3)->model_parts & kUnitsPart, 0U);
+  EXPECT_EQ(server.welcome(2)->model_parts & kUnitsPart, kUnitsPart);
+}
+
 // Every restart goes on where the journal is: in each stage, with each answer.
 TEST(CoordinatorStages, ARestartInEachStageGoesOn) {
   UnitsServer straight(units_run(Centre::kFederated, UnitScale::kRange));

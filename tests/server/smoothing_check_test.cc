@@ -62,6 +62,13 @@ TEST(SmoothingCheck, TakesTheWeightedMedianOfTheDevices) {
   EXPECT_EQ(check_smoothing({{0.1, 0.7, 10}, {0.01, 0.02, 9}}).ratio, 0.7) << "in any order";
 }
 
+TEST(SmoothingCheck, SmallRatiosAreEnoughForCurvature) {
+  EXPECT_EQ(check_smoothing({{0.05, 0.2, 1}}).fit, SmoothingFit::kTooLarge);
+  EXPECT_EQ(check_smoothing({{0.04, 0.14, 1}}).fit, SmoothingFit::kGood);
+  EXPECT_EQ(check_smoothing({{0.2, 0.05, 1}}).fit, SmoothingFit::kGood) << "rounding";
+  EXPECT_EQ(check_smoothing({{0.2, 0.2, 1}}).fit, SmoothingFit::kGood) << "neither";
+}
+
 TEST(SmoothingCheck, NothingIsKnownWithoutAnAnswer) {
   EXPECT_EQ(check_smoothing({}).fit, SmoothingFit::kUnknown);
   EXPECT_EQ(check_smoothing({{1, 1, 0}}).fit, SmoothingFit::kUnknown);
