@@ -95,8 +95,8 @@ TEST(CoordinatorStages, AnOlderImageHearsOfNoPartsThatItDoesNotKnow) {
   gs_Hello hello = good_hello(50);
   hello.capabilities.features = 0;
   server.hello(3, hello);
-  EXPECT_EQ(server.welcome(3)->model_parts & kUnitsPart, 0U);
-  EXPECT_EQ(server.welcome(2)->model_parts & kUnitsPart, kUnitsPart);
+  EXPECT_EQ(server.last(3, gs_ServerMessage_welcome_tag)->body.welcome.model_parts & kUnitsPart, 0U);
+  EXPECT_EQ(server.last(2, gs_ServerMessage_welcome_tag)->body.welcome.model_parts & kUnitsPart, kUnitsPart);
 }
 
 // Every restart goes on where the journal is: in each stage, with each answer.
