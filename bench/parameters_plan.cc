@@ -335,14 +335,21 @@ std::vector<BenchJob> jobs_of(BenchPart part, const BenchChoice& choice) {
     if (!is_chosen || (is_constant && !is_prepared(row))) {
       continue;  // a step by hand has no meaning in units that the run finds
     }
-    for (uint32_t seed = 1; seed <= (is_constant ? kShareSeedCount : kSeedCount); ++seed) {
+    const uint32_t first = choice.seed.value_or(1);
+    const uint32_t last = choice.seed.value_or(is_constant ? kShareSeedCount : kSeedCount);
+    for (uint64_t seed = first; seed <= last; ++seed) {
       for (const double value : values_of(part)) {
-        if (!choice.seed || *choice.seed == seed) {
-          const uint32_t round_count = part == BenchPart::kSmoothing ? 1
-                                       : is_constant                 ? kConstantRounds
-                                                                     : kMarkRounds.back();
-          jobs.push_back({&row, part, seed, choice.round_count.value_or(round_count), value, choice.keys, {}, 0});
-        }
+        const uint32_t round_count = part == BenchPart::kSmoothing ? 1
+                                     : is_constant                 ? kConstantRounds
+                                                                   : kMarkRounds.back();
+        jobs.push_back({&row,
+                        part,
+                        static_cast<uint32_t>(seed),
+                        choice.round_count.value_or(round_count),
+                        value,
+                        choice.keys,
+                        {},
+                        0});
       }
     }
   }

@@ -21,6 +21,14 @@
 namespace gradstream {
 namespace {
 
+template <typename Word>
+uint64_t digest_word(uint64_t digest, Word word) {
+  for (size_t byte = 0; byte < sizeof(Word); ++byte) {
+    digest = digest_byte(digest, static_cast<uint8_t>(word >> (8 * byte)));
+  }
+  return digest;
+}
+
 std::string number(double value) {
   std::array<char, 32> text = {};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 6).ptr;
@@ -112,12 +120,9 @@ class TrialsFold : public StageFold {
   uint64_t digest() const override {
     uint64_t digest = kDigestStart;
     for (const auto& [device, answer] : answers_) {
-      digest = digest_byte(digest_byte(digest, static_cast<uint8_t>(device)), static_cast<uint8_t>(answer.weight));
+      digest = digest_word(digest_word(digest, device), std::bit_cast<uint64_t>(answer.weight));
       for (const float change : answer.changes) {
-        const auto word = std::bit_cast<uint32_t>(change);
-        for (int shift = 0; shift < 32; shift += 8) {
-          digest = digest_byte(digest, static_cast<uint8_t>(word >> shift));
-        }
+        digest = digest_word(digest, std::bit_cast<uint32_t>(change));
       }
     }
     return digest;

@@ -61,6 +61,12 @@ struct PickyLoss : EigenLoss<6, 3, 6> {
 constexpr ProblemOps kGroupedOps = make_problem_ops<EigenProblem<GroupedKpca>>();
 constexpr ProblemOps kPickyOps = make_problem_ops<EigenProblem<PickyLoss>>();
 
+// The example makes its problem once, of samples that last.
+const Problem& the_example() {
+  static const Samples samples;
+  return kpca_by_eigen(&samples.source)->problem;
+}
+
 class GradstreamEigen : public ::testing::Test {
  protected:
   Result<Real> loss_of(const ProblemOps& ops, const void* context, Batch batch) {
@@ -100,7 +106,7 @@ class GradstreamEigen : public ::testing::Test {
 };
 
 TEST_F(GradstreamEigen, HasTheValuesOfTheLibrarysKpca) {
-  const Problem& example = kpca_by_eigen(&samples_.source)->problem;
+  const Problem& example = the_example();
   constexpr uint16_t kSome[] = {10, 0, 3, 3, 7};
   for (const Batch batch : {all_, Batch{nullptr, 1}, Batch{nullptr, 4}, Batch{kSome, 5}}) {
     expect_kpca(*example.ops, example.context, batch);
@@ -111,7 +117,7 @@ TEST_F(GradstreamEigen, HasTheValuesOfTheLibrarysKpca) {
 }
 
 TEST_F(GradstreamEigen, TakesUnitsOutWhereTheLossSaysOfWhat) {
-  const Problem& example = kpca_by_eigen(&samples_.source)->problem;
+  const Problem& example = the_example();
   ASSERT_NE(example.ops->units_source, nullptr);
   EXPECT_EQ(example.ops->units_source(example.context).count, kDimension);
   EXPECT_EQ(example.ops->units_source(example.context).samples->count, kCount);

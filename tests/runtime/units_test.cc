@@ -45,7 +45,7 @@ int64_t rounded(float value, int unit) {
   const bool is_negative = mantissa < 0;
   __int128 magnitude = is_negative ? -mantissa : mantissa;
   if (shift >= 0) {
-    magnitude <<= shift;
+    magnitude = shift < 100 ? magnitude << shift : 0;  // beyond what whole_of() takes
   } else {
     const int right = -shift < 100 ? -shift : 100;
     magnitude = (2 * magnitude + (__int128{1} << right)) / (__int128{2} << right);

@@ -75,6 +75,9 @@ inline bool run_until(asio::io_context& io, const std::function<bool()>& conditi
     if (std::chrono::steady_clock::now() > limit) {
       return false;
     }
+    if (io.stopped()) {
+      io.restart();  // it ran out of work since the last look
+    }
     if (io.poll() == 0) {
       io.run_one_for(std::chrono::milliseconds(1));
     }
