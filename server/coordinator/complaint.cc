@@ -10,6 +10,7 @@
 #include "server/run/names.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {
@@ -127,6 +128,11 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// What the next run has, to make shorter steps than this one.
+std::string shorter_steps(const RunParameters& p) {
+  return chooses_step(p) ? "a number as step_size in place of auto" : "a smaller step_size";
+}
+
 // Answers of the stages of units.
 StallCause of_column(const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
@@ -148,7 +154,7 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   if (!complaint.has_value()) {
     out.text += "a value is beyond what the upload's encoding or the sum, by fold_scale_log2 = " +
                 std::to_string(p.fold->fold_scale_log2) + ", holds";
-    out.remedy = "stop the run and begin one with a smaller fold_scale_log2 or a smaller step_size";
+    out.remedy = "stop the run and begin one with a smaller fold_scale_log2 or " + shorter_steps(p);
     return out;
   }
   out.text += "an update holds values up to " + number_text(complaint.value) +
@@ -161,6 +167,9 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   if (complaint.step_size > 0) {
     keys += (keys.empty() ? "" : " and ") + std::string("step_size = ") +
             number_text(static_cast<double>(complaint.step_size));
+  }
+  if (keys.empty() && chooses_step(p)) {
+    keys = shorter_steps(p);
   }
   out.remedy = keys.empty() ? "divide the data by their largest value, as no fold_scale_log2 holds such values"
                             : "stop the run and begin one with " + keys + ", or standardise the data";
@@ -185,7 +194,7 @@ StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
 }
 
 // What else a device or the server refuses, by its reason.
-std::pair<const char*, const char*> words_of(gs_Reason reason) {
+std::pair<const char*, std::string> words_of(const RunParameters& p, gs_Reason reason) {
   switch (reason) {
     case gs_Reason_REASON_NONE:
       return {"are left out, since what their columns add up to is far from that of the others",
@@ -201,10 +210,10 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
       return {"lack what a task names", "give the devices an image that has it"};
     case gs_Reason_REASON_NOT_FINITE:
       return {"compute values or losses that are no numbers",
-              "look for NaN in their data; else divide the data by their largest value, or begin a run with a smaller "
-              "step_size"};
+              "look for NaN in their data; else divide the data by their largest value, or begin a run with " +
+                  shorter_steps(p)};
     case gs_Reason_REASON_SINGULAR:
-      return {"leave the region where a local step is defined", "begin a run with a smaller step_size"};
+      return {"leave the region where a local step is defined", "begin a run with " + shorter_steps(p)};
     case gs_Reason_REASON_UNITS_REFUSED:
       return {"do not let the sums of their columns out",
               "start their clients without --no-sums, or begin a run with centre = \"none\" and scale = \"none\""};
@@ -245,12 +254,12 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE && group.complaint.column == 0 &&
-             group.complaint.least >= 1) {
+             group.complaint.least >= 1 && group.complaint.value < group.complaint.least) {
     return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
   } else {
-    const auto [text, remedy] = words_of(group.reason);
+    const auto [text, remedy] = words_of(parameters, group.reason);
     out.text = devices_of(group) + " " + text;
     if (group.reason == gs_Reason_REASON_WRONG_SHAPE) {
       out.text += ", which are " + std::to_string(parameters.model->shape.rows) + ", or none that problem " +

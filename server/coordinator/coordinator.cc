@@ -59,7 +59,7 @@ void Coordinator::start(uint64_t now_ms) {
                 .add_hex("digest", state.ledger.digest())
                 .add("records", state.ledger.last_sequence())
                 .add("answers", state.ledger.tally().on_time_count));
-  state.review_barred();
+  state.review_barred(now_ms);
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
   if (is_active && state.ledger.round() >= state.parameters.trigger->round_count) {

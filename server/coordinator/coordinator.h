@@ -128,6 +128,7 @@ struct RoundSummary {
   uint32_t late = 0;
   uint32_t partial = 0;
   std::string missing;     // NameList of server/coordinator/fleet.h
+  bool has_losses = true;  // false: answers of a stage before training have none
   double loss_before = 0;  // mean of its updates
   double loss_after = 0;
   uint64_t upload_bytes = 0;

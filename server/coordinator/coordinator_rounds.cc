@@ -164,6 +164,7 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   summary.folded = tally.on_time_count;
   summary.late = tally.late_count;
   summary.partial = tally.partial_count;
+  summary.has_losses = record.promise().has_value() || tally.loss_before_sum != 0 || tally.loss_after_sum != 0;
   summary.loss_before = tally.loss_before_sum / count;
   summary.loss_after = tally.loss_after_sum / count;
   summary.record_bytes = record.payload().size();
@@ -231,11 +232,11 @@ void Coordinator::State::log_round(uint64_t digest) {
       .add("folded", round.folded)
       .add("late", round.late)
       .add("partial", round.partial)
-      .add("missing", round.missing)
-      .add("loss_before", number_text(round.loss_before))
-      .add("loss_after", number_text(round.loss_after))
-      .add("upload_bytes", round.upload_bytes)
-      .add("record_bytes", round.record_bytes);
+      .add("missing", round.missing);
+  if (round.has_losses) {
+    line.add("loss_before", number_text(round.loss_before)).add("loss_after", number_text(round.loss_after));
+  }
+  line.add("upload_bytes", round.upload_bytes).add("record_bytes", round.record_bytes);
   if (round.quality) {
     line.add("evaluated", round.quality->device_count)
         .add("metric", quality_metric_name(ledger.quality().metric()))
@@ -275,7 +276,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   if (stage != TaskStage::kTrain) {
     log_stage(record.version(), stage, notes.stage);
     log_trials(record.version());
-    review_barred();
+    review_barred(now_ms);
   }
   counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {

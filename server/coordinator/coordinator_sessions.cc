@@ -373,6 +373,9 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   DeviceRow& device = ledger.fleet().at(index);
   const uint32_t version = ledger.version();
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  if (device.stages.is_barred) {
+    note_barred(index, now_ms);  // its time may be over
+  }
   if (ledger.is_over()) {
     const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
     wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(),

@@ -74,8 +74,10 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
   return gs_Reason_REASON_NONE;
 }
 
-// Whether the device gives nothing to the open stage, so that nobody waits for it. It may train all the same.
-bool Coordinator::State::is_out_of_stage(uint32_t index) const {
+// Whether the device gives nothing to the open stage, so that nobody waits for it. It may train all the same. One that
+// was refused for its values is asked again after a while, or by a server that was restarted: its samples may be others
+// by then, as of a ring that was still empty.
+bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const {
   const DeviceRow& device = ledger.fleet().at(index);
   if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
     return false;
@@ -83,15 +85,15 @@ bool Coordinator::State::is_out_of_stage(uint32_t index) const {
   if (!is_of_units(ledger.stage())) {
     return device.is_heard && !has_feature(device.image, gs_Feature_FEATURE_LINES);
   }
-  const bool was_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
-                           device.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
-                           device.refusals.version == ledger.version();
+  const bool was_refused =
+      device.judged.verdict == gs_Verdict_VERDICT_REFUSED && device.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
+      device.refusals.version == ledger.version() && device.refusals.last_ms != 0 && !may_try_again(device, now_ms);
   return device.stages.is_left_out || ((device.stages.refuses_units || was_refused) && !device.refusals.is_forgiven);
 }
 
 // After anything that a device has said. One that is out may be the last that the stage waited for.
 void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
-  const bool is_out = is_out_of_stage(index);
+  const bool is_out = is_out_of_stage(index, now_ms);
   if (is_out == ledger.fleet().at(index).stages.is_barred) {
     return;
   }
@@ -103,12 +105,12 @@ void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
 }
 
 // Of a version that was just opened, or is recovered.
-void Coordinator::State::review_barred() {
+void Coordinator::State::review_barred(uint64_t now_ms) {
   if (!has_stages(parameters)) {
     return;
   }
   for (uint32_t index = 0; index < ledger.fleet().size(); ++index) {
-    ledger.fleet().set_barred(index, is_out_of_stage(index));
+    ledger.fleet().set_barred(index, is_out_of_stage(index, now_ms));
   }
   has_blocked = has_blocked || ledger.fleet().barred_count() > 0;
 }

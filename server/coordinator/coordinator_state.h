@@ -124,9 +124,9 @@ struct Coordinator::State {
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 
   // ---- Who is out of the open stage ----
-  bool is_out_of_stage(uint32_t device) const;
+  bool is_out_of_stage(uint32_t device, uint64_t now_ms) const;
   void note_barred(uint32_t device, uint64_t now_ms);
-  void review_barred();
+  void review_barred(uint64_t now_ms);
   uint32_t asked_count() const { return ledger.fleet().asked_count() - ledger.fleet().barred_count(); }
 
   // ---- What can never work ----

@@ -195,6 +195,7 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   FoldInput input = input_of(record);
   if (has_own_answers(stage())) {
     GS_TRY(apply_answer(record));
+    device.stages.refuses_units = device.stages.refuses_units && !is_of_units(stage());  // its owner has thought again
   } else if (source == FoldSource::kLive) {
     GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
     aggregator_->commit();
@@ -399,7 +400,9 @@ TaskTerms Ledger::task_terms() const {
             .encoding = answer_encoding(stage())};
   }
   if (stage() == TaskStage::kStart && parameters_.local->solver != SolverId::kProjection) {
-    return {.solver = SolverId::kGradientStream,  // one gradient at the model: nobody moves
+    // One gradient at the model: nobody moves. A device of tangent_mean may have no other solver.
+    const bool has_own = parameters_.local->solver == SolverId::kTangentMean;
+    return {.solver = has_own ? SolverId::kTangentMean : SolverId::kGradientStream,
             .batch_mode = parameters_.local->batch_mode,
             .local_step_count = 1,
             .steps_min = 1,

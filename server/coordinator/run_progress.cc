@@ -7,6 +7,7 @@
 
 #include "runtime/wire/codec.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 
 namespace gradstream {
 namespace {
@@ -33,7 +34,7 @@ bool has_noisy_estimates(const RunParameters& p) {
 
 // A step that the run chooses by itself shrinks where it must.
 bool has_shrinking_steps(const RunParameters& p) {
-  return p.steps->step_size == 0 || p.step_size_at(kProgressFirstShrinking) < p.step_size_at(0);
+  return chooses_step(p) || p.step_size_at(kProgressFirstShrinking) < p.step_size_at(0);
 }
 
 uint32_t first_accused_round(const RunParameters& p) {
@@ -53,8 +54,9 @@ std::string percent(double share) { return number(std::round(share * 1000) / 10)
 
 // What shortens the steps of this run.
 std::string shorter_step(const RunParameters& p) {
-  if (p.steps->step_size == 0) {
-    return "begin a run with step_size, which is a number, in place of auto, or with more direction_count";
+  if (chooses_step(p)) {
+    return std::string("begin a run with a number as step_size in place of auto") +
+           (has_scalars(p.local->estimator) ? ", or with more direction_count" : "");
   }
   if (p.steps->step_rule == StepRule::kBarzilaiBorwein) {
     return "begin a run with a smaller step_max than " + number(static_cast<double>(p.steps->step_max));
@@ -190,7 +192,8 @@ ProgressWords progress_words(const ProgressView& view, const RunParameters& p) {
     case ProgressState::kStillFalling:
       return {"the loss fell by " + percent(view.recent_share) + " of its whole fall in the last " +
                   std::to_string(kProgressFallRounds) + " rounds: the run is not finished",
-              "give it more rounds, or begin a run with a step three times as long"};
+              std::string("give it more rounds") +
+                  (chooses_step(p) ? "" : ", or begin a run with a step three times as long")};
     case ProgressState::kSettled:
       return {"promises and falls are small: a plateau with this step, and no proof of an optimum", "nothing"};
     case ProgressState::kStarting:

@@ -44,7 +44,9 @@ constexpr const char* kHead =
 std::string line_of(const JournalRecord& made, const VersionTally& tally, const QualityBook& book) {
   const Quality* const quality = made.version() == 0 ? nullptr : book.find(made.version() - 1);
   const bool has_quality = quality != nullptr;
-  const bool has_loss = tally.count() > 0;
+  // Answers of stages before training have no losses.
+  const bool is_told = made.promise().has_value() || tally.loss_before_sum != 0 || tally.loss_after_sum != 0;
+  const bool has_loss = tally.count() > 0 && is_told;
   const double count = has_loss ? tally.count() : 1;
   return std::to_string(made.version()) + "," + std::to_string(made.time_ms()) + "," + trigger_name(made.trigger()) +
          "," + std::to_string(tally.folded) + "," + std::to_string(tally.late) + "," +

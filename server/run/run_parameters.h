@@ -1,7 +1,7 @@
 // What a run is: the frozen parameters that every version, task and replica follow. Made from a TOML file by config.*,
 // stored with the run, compared by digest at every start of the server.
 //
-// The keys stand in twelve groups. The header of a group has all that is said of its keys: unit, range and a sentence
+// The keys stand in thirteen groups. The header of a group has all that is said of its keys: unit, range and a sentence
 // for people. It also has their types and defaults, but for the keys that most of the server reads: these stand in
 // server/run/run_core.h. The source of a group has the checks. Include the header that has the keys you read.
 #ifndef GRADSTREAM_SERVER_RUN_RUN_PARAMETERS_H_

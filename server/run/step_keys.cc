@@ -1,11 +1,13 @@
 #include "server/run/step_keys.h"
 
+#include <algorithm>
 #include <string>
 
 #include "server/run/check_range.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/run_stages.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 
@@ -34,6 +36,12 @@ Objection check_auto_step(const RunParameters& p) {
   if (p.trigger->buffer_size > 0 && p.trigger->buffer_size < kLineCountMin) {
     return "step_size, buffer_size: auto needs the lines of " + std::to_string(kLineCountMin) +
            " updates in a version; raise buffer_size to that, or set step_size to a number";
+  }
+  const uint32_t least = std::min(kLineCountMin, p.trigger->device_count);
+  if (p.trigger->buffer_size == 0 && update_goal(p, p.trigger->device_count) < least) {
+    return "step_size, update_goal, cohort_size: auto needs the lines of " + std::to_string(least) +
+           " updates in a version, and a round closes with fewer; let it close with that many, or set step_size to a "
+           "number";
   }
   return {};
 }

@@ -54,6 +54,24 @@ uint32_t checksum_of(uint32_t run, const JournalRow& r) {
   return crc32c(crc, r.notes.data(), r.notes.size());
 }
 
+// Whether the row is as it was written. SQLite drops the sign of a loss of -0, which kpca has on samples of zeros: then
+// the checksum tells it, and the row gets it back.
+bool restore_row(uint32_t run, uint32_t checksum, JournalRow* r) {
+  const float before = r->loss_before;
+  const float after = r->loss_after;
+  for (int signs = 0; signs < 4; ++signs) {
+    if (((signs & 1) != 0 && before != 0) || ((signs & 2) != 0 && after != 0)) {
+      continue;
+    }
+    r->loss_before = (signs & 1) != 0 ? -0.0F : before;
+    r->loss_after = (signs & 2) != 0 ? -0.0F : after;
+    if (checksum_of(run, *r) == checksum) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
@@ -115,7 +133,7 @@ StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& v
     r.payload.assign(payload.begin(), payload.end());
     const auto notes = use.blob(18);
     r.notes.assign(notes.begin(), notes.end());
-    if (r.sequence != expected || checksum_of(run_, r) != use.number32(17)) {
+    if (r.sequence != expected || !restore_row(run_, use.number32(17), &r)) {
       return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
                                                             std::to_string(run_) + " is damaged at sequence " +
                                                             std::to_string(expected) + "; " +

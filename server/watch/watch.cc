@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -108,14 +109,19 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
     const RoundSummary& last = s.rounds.back().summary;
     metrics.gauge("gradstream_version_timestamp_seconds", "When the newest version was made.",
                   seconds_of(last.time_ms));
-    metrics.gauge("gradstream_round_loss", "Mean loss of the devices before their local steps, of the last round.",
-                  last.loss_before);
+    if (last.has_losses) {
+      metrics.gauge("gradstream_round_loss", "Mean loss of the devices before their local steps, of the last round.",
+                    last.loss_before);
+    }
     if (last.step > 0) {
       metrics.gauge("gradstream_step_size", "Step size of the open round, in a run that chooses it by itself.",
                     last.step);
     }
   }
 }
+
+// What is no number is written as null.
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // One object, written as it goes: of ten thousand devices a tree of values would be three hundred thousand nodes.
 class Object {
@@ -193,8 +199,8 @@ std::string json_of(const WatchedRound& watched, QualityMetric metric) {
       .add("partial", round.partial)
       .add("extensions", round.extensions)
       .add("missing", round.missing)
-      .add("loss_before", round.loss_before)
-      .add("loss_after", round.loss_after)
+      .add("loss_before", round.has_losses ? round.loss_before : kNoNumber)
+      .add("loss_after", round.has_losses ? round.loss_after : kNoNumber)
       .raw("quality", json_of(round.quality, metric))
       .add("upload_bytes", round.upload_bytes)
       .add("record_bytes", round.record_bytes)

@@ -211,6 +211,53 @@ TEST(CoordinatorStages, WhereNobodyLetsSumsOutTheRunStallsByName) {
   expect_replays(server);
 }
 
+// An owner who has thought again is asked in all further stages, also by a server that was restarted.
+TEST(CoordinatorStages, WhoLetsSumsOutAfterAllIsAskedAfterARestartToo) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(4);
+  server.refuse_units(2);
+  server.hello(2);
+  DeviceMessage report = {};
+  report.which_body = gs_DeviceMessage_status_report_tag;
+  report.body.status_report.sessions = 1;
+  server.send(2, report);
+  server.pull(2, false, 0, 0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.answer(device);
+  }
+  EXPECT_EQ(server.stage(), TaskStage::kSums);
+  server.restart();
+  server.join(4);
+  ASSERT_NE(server.task(2), nullptr);
+  EXPECT_EQ(server.task(2)->stage, gs_Stage_STAGE_SUMS);
+  expect_replays(server);
+}
+
+// Rings that are still empty: devices refuse, the run stalls by name, and goes on by itself once they have samples.
+TEST(CoordinatorStages, RingsThatFillAreAskedAgain) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(4);
+  for (uint32_t device = 0; device < 4; ++device) {
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_task_refused_tag;
+    message.body.task_refused = {server.task(device)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 0, 0, 1, 65535};
+    server.send(device, message);
+  }
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
+  EXPECT_EQ(server.coordinator->stall_cause().cause, "no_samples");
+  server.tick_at(server.now_ms + 3'600'000);
+  for (uint32_t device = 0; device < 4; ++device) {
+    const uint32_t before = server.task(device)->task_sequence;
+    server.pull(device, false, 0, 0);
+    EXPECT_EQ(server.task(device)->task_sequence, before + 1) << device;
+    server.answer(device);
+  }
+  EXPECT_EQ(server.stage(), TaskStage::kSums);
+  expect_replays(server);
+}
+
 // Sums of a liar are refused by device, column, value and limit, and the fleet goes on without it.
 TEST(CoordinatorStages, ALiarIsRefusedByNameAndHoldsNobodyUp) {
   UnitsServer server(units_run());

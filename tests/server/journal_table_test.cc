@@ -2,6 +2,7 @@
 #include "server/store/journal_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <random>
@@ -96,6 +97,35 @@ TEST(JournalTable, ABatchIsAllOrNothing) {
   EXPECT_EQ(read_and_compare(store), 0U);
   EXPECT_EQ(store.append(batch_of(1, 3)), StoreStatus::kOk);
   EXPECT_EQ(read_and_compare(store), 3U);
+}
+
+// SQLite keeps no sign of a zero. kpca has a loss of -0 on samples of zeros.
+TEST(JournalTable, LossesOfMinusZeroReadBack) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  RunRow run = run_row();
+  run.id = value_of(database.create_run(run));
+  SqliteStore store(database, run.id);
+  const std::vector<std::pair<float, float>> losses = {
+      {0.0F, 0.0F}, {-0.0F, 0.0F}, {0.0F, -0.0F}, {-0.0F, -0.0F}, {-0.0F, 1}};
+  std::vector<JournalRecord> batch;
+  for (const auto& [before, after] : losses) {
+    batch.push_back(JournalRecord::update({.device = 1, .loss_before = before, .loss_after = after}));
+    batch.back().set_sequence(batch.size());
+  }
+  ASSERT_EQ(store.append(batch), StoreStatus::kOk);
+  uint64_t count = 0;
+  EXPECT_EQ(store.read([&](const JournalRecord& record) {
+    EXPECT_TRUE(record == batch[count]);
+    EXPECT_EQ(std::signbit(record.loss_before()), std::signbit(losses[count].first));
+    EXPECT_EQ(std::signbit(record.loss_after()), std::signbit(losses[count].second));
+    ++count;
+    return true;
+  }),
+            StoreStatus::kOk)
+      << database.error();
+  EXPECT_EQ(count, losses.size());
 }
 
 // ---- The disk's faults ---------------------------------------------------------------------------------------------

@@ -51,6 +51,12 @@ TEST(StepKeys, WithAutoAStepOfItsOwnIsRefusedByItsKey) {
        }},
   };
   expect_refused(automatic(scalar_parameters()), cases);
+  RunParameters few = automatic(scalar_parameters());
+  few.trigger->device_count = 9;
+  few.trigger->update_goal = 2;
+  EXPECT_THAT(check_parameters(few).sentence, testing::StartsWith("step_size, update_goal, cohort_size: auto needs"));
+  few.trigger->device_count = 2;
+  EXPECT_EQ(check_parameters(few).sentence, "") << "all who are asked";
   RunParameters svrg = automatic(tangent_parameters());
   svrg.local->solver = SolverId::kSvrg;
   svrg.local->batch_mode = BatchMode::kAll;

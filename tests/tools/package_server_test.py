@@ -25,7 +25,7 @@ SECONDS_MAX = 60
 VERBS = ("serve", "device add", "device import", "device rotate", "device list", "device enable", "device disable",
          "device revoke", "claim add", "claim list", "claim end", "run start", "run keys", "run list", "run pause",
          "run resume", "run suggest", "run stop", "run export", "model export", "network show", "data pack",
-         "data show", "status", "backup", "restore", "doctor")
+         "data show", "history", "status", "backup", "restore", "doctor")
 
 
 def read(*words, **options):

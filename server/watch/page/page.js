@@ -308,7 +308,8 @@ function lossTrend() {
   const past = view.rounds.at(-11) ?? view.rounds[0];
   const last = view.rounds.at(-1);
   const change = last.loss_before - past.loss_before;
-  if (past === last || !Number.isFinite(change)) return LOSS_NOTE;
+  const isTold = last.loss_before !== null && past.loss_before !== null;
+  if (past === last || !isTold || !Number.isFinite(change)) return LOSS_NOTE;
   const span = plural(last.version - past.version, 'version');
   return `${change > 0 ? '+' : ''}${figure(change, 3)} in ${span}`;
 }
