@@ -37,8 +37,10 @@ Objection check_auto_step(const RunParameters& p) {
     return "step_size, buffer_size: auto needs the lines of " + std::to_string(kLineCountMin) +
            " updates in a version; raise buffer_size to that, or set step_size to a number";
   }
-  const uint32_t least = std::min(kLineCountMin, p.trigger->device_count);
-  if (p.trigger->buffer_size == 0 && update_goal(p, p.trigger->device_count) < least) {
+  const bool is_drawn = p.cohort->participation == Participation::kSchemeOne;
+  const uint32_t asked = is_drawn ? p.drawn_count() : p.trigger->device_count;
+  const uint32_t least = std::min(kLineCountMin, asked);  // of fewer who are asked all are enough
+  if (p.trigger->buffer_size == 0 && update_goal(p, asked) < least) {
     return "step_size, update_goal, cohort_size: auto needs the lines of " + std::to_string(least) +
            " updates in a version, and a round closes with fewer; let it close with that many, or set step_size to a "
            "number";
