@@ -121,7 +121,8 @@ TEST(StepSimulation, TheRuleHoldsWhereCohortsAreChosen) {
       options.participation = participation;
       EXPECT_GT(expect_sound(options, 3), 0U);
       options.has_stragglers = true;
-      expect_sound(options, 3);
+      options.device_count = 8;  // a cohort's round closes with one fewer than its four, and three lines are needed
+      expect_sound(options, 2);
     }
   }
 }
