@@ -43,6 +43,8 @@ constexpr WorkloadRow kRows[] = {
 
 // A Newton step whose decrease is below this is the last one.
 constexpr double kNewtonDecrease = 1e-10;
+// Halvings of a Newton step at most. Reason: a millionth of it is no step any more.
+constexpr int kHalvingsMax = 20;
 // Reason: separable classes have no least point; each step then divides the loss by e, and 60 come to rounding.
 constexpr int kNewtonCountMax = 60;
 // Added to the Hessian's diagonal. Reason: softmax does not see a constant added to all scores.
@@ -243,9 +245,10 @@ void ParameterWorkload::find_logistic_optimum() {
       }
     }
     const Eigen::VectorXd move = solve_semidefinite(hessian, slope);
-    double size = 1, next_loss = 0;
+    double next_loss = 0;
     Matrix next = model;
-    for (; size > 1e-6; size /= 2) {
+    for (int halvings = 0; halvings < kHalvingsMax; ++halvings) {
+      const double size = std::ldexp(1.0, -halvings);
       for (Eigen::Index c = 0; c < cols; ++c) {
         next.col(c) = model.col(c) - size * move.segment(c * rows, rows);
       }
