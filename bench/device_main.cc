@@ -3,7 +3,10 @@
 // instructions and every run counts the same; start-up and console are those of tests/digest/digest_main.cc. One line a
 // case: name, count.
 #include <cstdint>
+#include <cstring>
+#include <span>
 
+#include "firmware/shard.h"
 #include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
@@ -47,6 +50,37 @@ Status read_sample(const void*, uint32_t index, Real* values) {
   return Status::kOk;
 }
 
+// The same number of samples as the client has them: bytes in a shard.
+constexpr size_t kShardHeadSize = 16 + 4 * kShape.rows;
+alignas(4) uint8_t shard_bytes[kShardHeadSize + kSampleCount * kShape.rows];
+Shard shard;
+SampleBytes shard_values;
+
+Status read_shard_sample(const void*, uint32_t index, Real* values) {
+  read_shard(shard, index, values);
+  return Status::kOk;
+}
+
+Status make_shard() {
+  std::memcpy(shard_bytes, "GSD1", 4);
+  const uint32_t counts[] = {kSampleCount, kShape.rows};
+  const float scale = 0x1p-7F;
+  std::memcpy(shard_bytes + 4, counts, sizeof(counts));
+  std::memcpy(shard_bytes + 12, &scale, sizeof(scale));
+  fill(4, kShape.rows, out);
+  for (uint32_t i = 0; i < kShape.rows; ++i) {
+    out[i] = 1 + out[i] / 4;
+  }
+  std::memcpy(shard_bytes + 16, out, kShape.rows * sizeof(float));
+  RandomStream stream({.seed = 6});
+  for (size_t i = kShardHeadSize; i < sizeof(shard_bytes); ++i) {
+    shard_bytes[i] = static_cast<uint8_t>(stream.next() >> 24);
+  }
+  const Status status = parse_shard(shard_bytes, &shard);
+  shard_values = {shard.values, shard.mean, shard.scale};
+  return status;
+}
+
 // Samples of fewer values: the first ones of each.
 uint32_t narrow_dimension = kShape.rows;
 Status read_narrow_sample(const void*, uint32_t index, Real* values) {
@@ -83,7 +117,9 @@ void measure(const char* name, Work work) {
 }
 
 constexpr SampleSource kSource = {nullptr, kSampleCount, kShape.rows, read_sample};
-const Problem problems[] = {{&kKpcaOps, &kSource}};
+constexpr SampleSource kShardSource = {nullptr, kSampleCount, kShape.rows, read_shard_sample, &shard_values};
+constexpr Problem kOfFloats[] = {{&kKpcaOps, &kSource}};
+constexpr Problem kOfShard[] = {{&kKpcaOps, &kShardSource}};
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kTangentRetractionOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kStiefelExponentialOps, &kSphereOps};
@@ -111,7 +147,8 @@ Task make_task(SolverId solver, EstimatorId estimator, RetractionKind retraction
 }
 
 // The second step: the first of A1 needs no retraction.
-void measure_step(const char* name, SolverId solver, EstimatorId estimator, RetractionKind retraction, Arena& arena) {
+void measure_step(const char* name, SolverId solver, EstimatorId estimator, RetractionKind retraction, Arena& arena,
+                  std::span<const Problem> problems = kOfFloats) {
   arena.reset();
   SolverRun run;
   const Registry registry = {kManifolds, kEstimators, kSolvers, problems};
@@ -214,6 +251,15 @@ int main() {
     measure_step(name, solver, estimator, retraction, arena);
   };
   constexpr RetractionKind kPolar = RetractionKind::kPolar;
+  const Status made = make_shard();
+  GS_ASSERT(made == Status::kOk);
+  measure("loss_batch_32_shard", [&] {
+    return kKpcaOps.loss(&kShardSource, kShape, point, Batch{nullptr, kBatchSize}, arena).status();
+  });
+  measure_step("step_projection_m16_shard", SolverId::kProjection, EstimatorId::kProjectionOneSided, kPolar, arena,
+               kOfShard);
+  measure_step("step_gradient_stream_shard", SolverId::kGradientStream, EstimatorId::kAnalyticGradient, kPolar, arena,
+               kOfShard);
   step("step_projection_m16", SolverId::kProjection, EstimatorId::kProjectionOneSided, kPolar);
   step("step_gradient_stream", SolverId::kGradientStream, EstimatorId::kAnalyticGradient, kPolar);
   step("step_gradient_stream_zeroth_m16", SolverId::kGradientStream, EstimatorId::kProjectionOneSided, kPolar);

@@ -12,6 +12,7 @@
 
 #include "bench/load_device.h"
 #include "bench/load_mqtt.h"
+#include "bench/load_nats.h"
 
 namespace gradstream {
 namespace {
@@ -91,6 +92,8 @@ bool Load::connect() {
   for (const Identity& identity : identities_) {
     if (arguments_.is_mqtt) {
       peers_.push_back(std::make_unique<MqttPeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
+    } else if (arguments_.is_nats) {
+      peers_.push_back(std::make_unique<NatsPeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
     } else {
       peers_.push_back(std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
     }

@@ -24,6 +24,7 @@ struct LoadArguments {
   uint32_t devices = 0;
   uint32_t seed = 1;
   bool is_mqtt = false;
+  bool is_nats = false;
   bool is_storm = false;
   std::string exchange = "psk_dhe_ke";
   std::string certificates;

@@ -55,7 +55,7 @@ void DevicePeer::ask() {
   }
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_pull_tag;
-  message.body.pull = {.has_model = has_model_, .version = version_, .digest = digest_};
+  message.body.pull = {.has_model = has_model_, .version = version_, .digest = digest_, .hold_max_ms = 0};
   send(message);
 }
 

@@ -2,7 +2,8 @@
 // session of its own and the device's own code for it. What it answers to a task follows from its index and the task's
 // version alone: what is measured is the server.
 //
-//   gradstream-load --port N --identities FILE --devices N [--mqtt] [--exchange certificate --certificates FOLDER]
+//   gradstream-load --port N --identities FILE --devices N [--mqtt | --nats] [--exchange certificate --certificates
+//   FOLDER]
 //
 // It connects all devices, says `event=connected ...`, and then does what the lines of its input say, one after the
 // other; each ends with a line `event=load ...`, the third with `event=returned ...`:
@@ -14,7 +15,8 @@
 //                          probability SHARE, to dial again when its window is over. At the end all leave.
 //   quit
 // An exchange is Pull, Task, update, Ack; its latency is that from the update to the Ack. With --mqtt the peer is an
-// MQTT 3.1.1 broker and an exchange a PUBLISH of the same size with QoS 1 and its PUBACK.
+// MQTT 3.1.1 broker and an exchange a PUBLISH of the same size with QoS 1 and its PUBACK. With --nats the peer is NATS
+// JetStream with a stream for the subjects u.>, and an exchange a PUB of the same size and the stream's answer.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -46,7 +48,9 @@ int run_program(int argc, char** argv) {
   app.add_option("--exchange", arguments.exchange)->check(CLI::IsMember({"psk_ke", "psk_dhe_ke", "certificate"}));
   app.add_option("--certificates", arguments.certificates, "folder, with --exchange certificate");
   app.add_flag("--storm", arguments.is_storm, "each device leaves as soon as it is welcome, and then this ends");
-  app.add_flag("--mqtt", arguments.is_mqtt, "the peer is an MQTT broker");
+  CLI::Option* const mqtt = app.add_flag("--mqtt", arguments.is_mqtt, "the peer is an MQTT broker");
+  app.add_flag("--nats", arguments.is_nats, "the peer is NATS JetStream, with TLS before its first line")
+      ->excludes(mqtt);
   CLI11_PARSE(app, argc, argv);
   rlimit files = {};
   getrlimit(RLIMIT_NOFILE, &files);

@@ -1,5 +1,5 @@
 // One simulated device of gradstream-load: its connection, its TLS session and its deadlines, driven by epoll. What
-// goes through the session is for the derived classes: load_device.h and load_mqtt.h.
+// goes through the session is for the derived classes: load_device.h, load_mqtt.h and load_nats.h.
 #ifndef GRADSTREAM_BENCH_LOAD_PEER_H_
 #define GRADSTREAM_BENCH_LOAD_PEER_H_
 

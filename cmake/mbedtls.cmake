@@ -19,6 +19,8 @@ else()
   set(mbedtls_config ${PROJECT_SOURCE_DIR}/cmake/mbedtls_config_host.h)
 endif()
 
+include(x25519)
+
 function(gs_add_mbedtls)
   set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # its options take the values below
   set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
@@ -31,20 +33,16 @@ function(gs_add_mbedtls)
   set(USE_STATIC_MBEDTLS_LIBRARY ON)
   set(USE_SHARED_MBEDTLS_LIBRARY OFF)
   set(MBEDTLS_CONFIG_FILE ${mbedtls_config} CACHE FILEPATH "" FORCE)
-  # Debian's package has these sources of Mbed TLS but does not build them. The library links the target if it is there.
-  set(everest ${PROJECT_SOURCE_DIR}/third_party/mbedtls/3rdparty/everest)
-  if(NOT GS_BARE_METAL AND EXISTS ${everest}/CMakeLists.txt)
-    set(MBEDTLS_DIR ${PROJECT_SOURCE_DIR}/third_party/mbedtls)
-    add_subdirectory(${everest} ${PROJECT_BINARY_DIR}/everest EXCLUDE_FROM_ALL SYSTEM)
-  endif()
   add_subdirectory(${PROJECT_SOURCE_DIR}/third_party/mbedtls ${PROJECT_BINARY_DIR}/mbedtls EXCLUDE_FROM_ALL SYSTEM)
   # Its structures stand in ours, and its configuration reads our definitions.
-  foreach(target mbedtls mbedx509 mbedcrypto everest p256m)
+  foreach(target mbedtls mbedx509 mbedcrypto p256m)
     if(TARGET ${target})
       gs_layout(${target})
     endif()
   endforeach()
   # The header is part of a preprocessor definition, so the dependency scan finds it; nothing else to declare.
+  gs_add_x25519()
+  set(GS_X25519_SOURCES ${GS_X25519_SOURCES} PARENT_SCOPE)
 endfunction()
 gs_add_mbedtls()
 

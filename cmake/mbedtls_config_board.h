@@ -50,11 +50,15 @@
 #define MBEDTLS_SHA256_C
 #define MBEDTLS_SHA256_SMALLER
 #if !defined(GS_PSK_KE_ONLY)
-#define MBEDTLS_BIGNUM_C
-#define MBEDTLS_MPI_MAX_SIZE 32
-#define MBEDTLS_ECP_C
-#define MBEDTLS_ECP_DP_CURVE25519_ENABLED
-#define MBEDTLS_ECDH_C
+// All that is asked of the curve, cmake/x25519_driver.h does: neither big numbers nor curves are linked.
+#define PSA_CRYPTO_ACCELERATOR_DRIVER_PRESENT
+#define MBEDTLS_PSA_ACCEL_ECC_MONTGOMERY_255
+#define MBEDTLS_PSA_ACCEL_ALG_ECDH
+#define MBEDTLS_PSA_ACCEL_KEY_TYPE_ECC_PUBLIC_KEY
+#define MBEDTLS_PSA_ACCEL_KEY_TYPE_ECC_KEY_PAIR_BASIC
+#define MBEDTLS_PSA_ACCEL_KEY_TYPE_ECC_KEY_PAIR_IMPORT
+#define MBEDTLS_PSA_ACCEL_KEY_TYPE_ECC_KEY_PAIR_EXPORT
+#define MBEDTLS_PSA_ACCEL_KEY_TYPE_ECC_KEY_PAIR_GENERATE
 #endif
 
 // ---- PSA: what TLS 1.3 with a pre-shared key asks of it; without this list Mbed TLS would derive more ----

@@ -55,9 +55,7 @@
 #define MBEDTLS_ECP_DP_SECP256R1_ENABLED
 #define MBEDTLS_ECP_NIST_OPTIM
 #define MBEDTLS_ECDH_C
-#if defined(__SIZEOF_INT128__) && __has_include(<everest/everest.h>)
-#define MBEDTLS_ECDH_VARIANT_EVEREST_ENABLED  // x25519 with 64-bit limbs: most of a handshake's time is in it
-#endif
+#define PSA_CRYPTO_ACCELERATOR_DRIVER_PRESENT  // cmake/x25519_driver.h
 #define MBEDTLS_ECDSA_C
 
 // ---- Certificates: ECDSA over P-256, PEM or DER ----

@@ -4,6 +4,7 @@
 
 #include "firmware/line.h"
 #include "firmware/shard.h"
+#include "runtime/base/own_frame.h"
 #include "runtime/link/port.h"
 #include "runtime/wire/codec.h"
 
@@ -22,7 +23,7 @@ int read_sample(const void* shard, uint32_t index, float* out) {
   return 0;
 }
 
-int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
+GS_OWN_FRAME int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
   ConsoleLine line("failed");
   line.quoted("reason", reason);
   if (line_number != 0) {
@@ -38,7 +39,7 @@ uint32_t load_u32(const uint8_t* bytes) {
 }
 
 // 0: the shard is in *out. A host has looked at its file before, and said more (firmware/shard_fault_posix.h).
-int open_shard(const ClientMainOptions& options, Shard* out) {
+GS_OWN_FRAME int open_shard(const ClientMainOptions& options, Shard* out) {
   const Status status = parse_shard(options.shard, out);
   if (status == Status::kOk) {
     return kExitOk;
@@ -62,11 +63,15 @@ int open_shard(const ClientMainOptions& options, Shard* out) {
   return kExitData;
 }
 
-int start(const ClientMainOptions& options, const gs_sample_source& samples) {
+GS_OWN_FRAME int start(const ClientMainOptions& options, const gs_sample_source& samples) {
 #if !defined(GS_BARE_METAL)
   use_credentials(options.credentials, options.server_name);
 #endif
   gs_config config = {};
+#if !defined(GS_BARE_METAL)
+  config.threshold_quantile = options.threshold_quantile;
+  config.power = options.power;
+#endif
   config.firmware_version = kFirmwareVersion;
   config.board = options.board;
   config.identity_text = options.identity_text.data();
@@ -100,7 +105,7 @@ int start(const ClientMainOptions& options, const gs_sample_source& samples) {
     case GS_FLUSHES_TO_ZERO:
       return fail(kExitArithmetic,
                   "subnormal numbers are flushed to zero, so the model would drift from the server's: "
-                  "clear the processor's flush-to-zero mode, and link nothing with -ffast-math");
+                  "clear the flush-to-zero mode, and link nothing with -ffast-math");
     default:
       return fail(kExitMemory, "the arena or the TLS pool is too small to start: see the board's board_config.h");
   }
@@ -114,12 +119,21 @@ const char* reset_cause_name(const ClientMainOptions& options) {
   return kResetCauseNames[options.reset_cause < kResetCauseCount ? options.reset_cause : 0];
 }
 
-void log_model(const gs_status_view& status, const char* from) {
+// Before anything that can fail: an image that stops says which one it is, and why it started.
+GS_OWN_FRAME void log_boot(const ClientMainOptions& options) {
+  port_log_line(ConsoleLine("boot")
+                    .quoted("board", options.board)
+                    .word("firmware", kFirmwareVersion)
+                    .word("reset", reset_cause_name(options))
+                    .c_str());
+}
+
+GS_OWN_FRAME void log_model(const gs_status_view& status, const char* from) {
   port_log_line(
       ConsoleLine("model").number("version", status.version).hex("digest", status.digest).word("from", from).c_str());
 }
 
-void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
+GS_OWN_FRAME void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
   gs_status_view status;
   gs_status(&status);
   port_log_line(device_line("started", status, kFirmwareVersion, reset_cause_name(options))
@@ -129,11 +143,19 @@ void log_started(const ClientMainOptions& options, const gs_sample_source& sampl
   if (status.digest != 0) {
     log_model(status, "storage");
   }
+  if (!kIsBareMetal && options.data_fault != nullptr) {
+    port_log_line(ConsoleLine("bad_data").quoted("reason", options.data_fault).c_str());
+  }
+}
+
+GS_OWN_FRAME bool holds_model() {
+  gs_model_view model;
+  return gs_model(&model);
 }
 
 bool is_stopped(const gs_status_view& status) { return status.last_wait == gs_WaitCause_WAIT_CAUSE_STOPPED; }
 
-void log_over(const gs_status_view& status, size_t stack_high_water) {
+GS_OWN_FRAME void log_over(const gs_status_view& status, size_t stack_high_water) {
   ConsoleLine line(is_stopped(status) ? "stopped" : "finished");
   line.number("version", status.version).hex("digest", status.digest).number("folded", status.updates_folded);
   line.number("late", status.updates_late).number("snapshots", status.snapshots);
@@ -153,7 +175,7 @@ struct Seen {
   uint32_t tasks_refused = 0;
 };
 
-void log_wrong_shape(const gs_sample_source& samples) {
+GS_OWN_FRAME void log_wrong_shape(const gs_sample_source& samples) {
   gs_model_view model = {};
   gs_model(&model);
   port_log_line(ConsoleLine("wrong_shape")
@@ -165,7 +187,7 @@ void log_wrong_shape(const gs_sample_source& samples) {
                     .c_str());
 }
 
-void log_out_of_memory(const ClientMainOptions& options) {
+GS_OWN_FRAME void log_out_of_memory(const ClientMainOptions& options) {
   port_log_line(ConsoleLine("out_of_memory")
                     .number("arena", options.arena.size())
                     .quoted("reason", "the arena is too small for this run")
@@ -239,6 +261,20 @@ bool is_once_over(const gs_status_view& status, int* code) {
   return status.connection_failures > 0 || status.last_reason != gs_Reason_REASON_NONE;
 }
 
+// Tells what is new since the last look. true: the client is over, and *code says how it went.
+GS_OWN_FRAME bool look(const ClientMainOptions& options, const gs_sample_source& samples, Seen* seen, int* code) {
+  const size_t stack = options.stack_high_water_size != nullptr ? options.stack_high_water_size() : 0;
+  gs_note_stack_high_water(static_cast<uint32_t>(stack));
+  gs_status_view status;
+  gs_status(&status);
+  log_changes(status, options, samples, stack, seen);
+  if (const char* const fault = data_fault(options, status); fault != nullptr) {
+    *code = fail(kExitData, fault);
+    return true;
+  }
+  return (options.until_finished && status.run_finished) || (options.once && is_once_over(status, code));
+}
+
 #if defined(GS_BARE_METAL)
 bool is_end_due(const ClientMainOptions&) { return false; }
 #else
@@ -255,31 +291,27 @@ bool is_end_due(const ClientMainOptions& options) {
 
 }  // namespace
 
+#if !defined(GS_BARE_METAL)
+int start_device(const ClientMainOptions& options, const gs_sample_source& samples) { return start(options, samples); }
+#endif
+
 int client_main(const ClientMainOptions& options) {
-  // Before anything that can fail: an image that stops says which one it is, and why it started.
-  port_log_line(ConsoleLine("boot")
-                    .quoted("board", options.board)
-                    .word("firmware", kFirmwareVersion)
-                    .word("reset", reset_cause_name(options))
-                    .c_str());
+  log_boot(options);
   Shard shard;
   if (options.samples == nullptr) {
     if (const int code = open_shard(options, &shard); code != kExitOk) {
       return code;
     }
   }
-  const gs_sample_source of_shard = {&shard, shard.count, shard.dimension, read_sample};
+  const gs_sample_bytes bytes = {shard.values, shard.mean, shard.scale};
+  const gs_sample_source of_shard = {&shard, shard.count, shard.dimension, read_sample, &bytes};
   const gs_sample_source& samples = options.samples != nullptr ? *options.samples : of_shard;
   if (const int code = start(options, samples); code != kExitOk) {
     return code;
   }
   log_started(options, samples);
-  if (!kIsBareMetal && options.data_fault != nullptr) {
-    port_log_line(ConsoleLine("bad_data").quoted("reason", options.data_fault).c_str());
-  }
   Seen seen;
-  gs_model_view restored;
-  seen.model = gs_model(&restored);
+  seen.model = holds_model();
   uint64_t look_ms = 0;
   std::optional<Console> console;
   if (options.console != nullptr) {
@@ -306,16 +338,7 @@ int client_main(const ClientMainOptions& options) {
       continue;
     }
     look_ms = now_ms + kMeasuredLookMs;
-    const size_t stack = options.stack_high_water_size != nullptr ? options.stack_high_water_size() : 0;
-    gs_note_stack_high_water(static_cast<uint32_t>(stack));
-    gs_status_view status;
-    gs_status(&status);
-    log_changes(status, options, samples, stack, &seen);
-    int code = kExitOk;
-    if (const char* const fault = data_fault(options, status); fault != nullptr) {
-      return fail(kExitData, fault);
-    }
-    if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
+    if (int code = kExitOk; look(options, samples, &seen, &code)) {
       return code;
     }
     port_sleep_until_ms(wake_ms);

@@ -31,6 +31,8 @@ struct ClientMainOptions {
   // In place of the identity's key, which then only tells whose state is stored (identity_digest()).
   const Credentials* credentials = nullptr;
   const char* server_name = nullptr;
+  float threshold_quantile = 0;     // as gs_config has it
+  gs_power power = GS_POWER_BOARD;  // as well; a board's image does as its board says
 #endif
   uint32_t run = 0;
   uint32_t retry_ms = 0;
@@ -64,7 +66,7 @@ enum ExitCode : int {
   kExitMemory = 6,      // the memory given is too small to start
   kExitSession = 7,     // with `once`: the session failed
   kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
-  kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it
+  kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it; --score: there is no model
   kExitTemporary = 10,  // a file or folder cannot be used now, which may mend by itself (processes only)
 };
 
@@ -74,6 +76,11 @@ enum ExitCode : int {
 // came), connected (how TLS agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with
 // version, digest and the counters), failed.
 int client_main(const ClientMainOptions& options);
+
+#if !defined(GS_BARE_METAL)
+// What client_main() begins with: starts the device with what it has stored. kExitOk, or why not, which is logged.
+int start_device(const ClientMainOptions& options, const gs_sample_source& samples);
+#endif
 
 // A local step is unfinished: gs_status_view.step_open, without the work of gs_status().
 bool is_step_open();

@@ -99,6 +99,7 @@ DataFault open_table(const std::string& path, const TableOptions& options, Posix
   if (fault.text.empty()) {
     out->copy = float_shard_bytes(table);
     describe(table, out);
+    out->names = table.names;
   }
   return fault;
 } catch (const std::bad_alloc&) {

@@ -19,6 +19,7 @@ struct PosixData {
   std::vector<uint8_t> copy;
   MappedFile mapped;
   std::vector<std::string> lines;  // for the log: what was found in a table
+  std::vector<std::string> names;  // of a table's values, as SampleTable has them; empty: there are none
   std::string cut_line;            // of guard_mapped_file()
   std::string changed_line;
   std::string failed_line;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "firmware/application.h"
 #include "firmware/line.h"
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
@@ -112,8 +113,8 @@ uint64_t DeviceShell::poll(uint64_t now_ms) {
         return 0;
       }
       i = 0;
-    } else if (waits) {
-      break;
+    } else if (waits || action.kind == ClientActionKind::kSaveStep) {
+      break;  // between two steps the samples may change
     }
   }
   return std::min(wake_ms, link_wake_ms(now_ms));
@@ -233,7 +234,8 @@ uint64_t DeviceShell::perform(const ClientAction& action, uint64_t now_ms) {
 
 // The first failure and the recovery from it are logged; the client counts all.
 Status DeviceShell::save(const ClientAction& action) {
-  const Status status = port_storage_write(action.pieces.data(), action.pieces.size());
+  const std::span<const StoragePiece> pieces = action.pieces;
+  const Status status = kUsesModel ? write_state(pieces) : port_storage_write(pieces.data(), pieces.size());
   const bool is_failed = status != Status::kOk;
   if (is_failed && !is_storage_failed_) {
     port_log_line(ConsoleLine("state_not_saved").quoted("reason", kNotSaved).c_str());
@@ -242,6 +244,14 @@ Status DeviceShell::save(const ClientAction& action) {
   }
   is_storage_failed_ = is_failed;
   return status;
+}
+
+void DeviceShell::save_state() {
+  ClientAction action;
+  action.pieces = client_.state_pieces();
+  if (!action.pieces.empty()) {
+    static_cast<void>(save(action));
+  }
 }
 
 void DeviceShell::fill_report() {

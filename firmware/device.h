@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/base/own_frame.h"
 #include "runtime/link/client.h"
 #include "runtime/link/tls.h"
 #include "runtime/link/transport.h"
@@ -56,6 +57,10 @@ class DeviceShell {
   // time, at most kMeasurePollMs later.
   uint64_t poll(uint64_t now_ms);
 
+  // Makes the client's state durable at a time that is not the client's. Logs as a save does; where there is nothing to
+  // save, nothing happens.
+  void save_state();
+
   Client& client() { return client_; }
   const Client& client() const { return client_; }
   DeviceCounters counters() const;
@@ -71,22 +76,22 @@ class DeviceShell {
 
   void connect(uint64_t now_ms);
   void drop();
-  void lose(Status reason, const char* text, uint64_t now_ms);
+  GS_OWN_FRAME void lose(Status reason, const char* text, uint64_t now_ms);
   void begin_handshake(uint64_t now_ms);
   void drive(uint64_t now_ms);
-  void drive_quiet(uint64_t now_ms);
+  GS_OWN_FRAME void drive_quiet(uint64_t now_ms);
   void drive_opening(uint64_t now_ms);
   void drive_handshake(uint64_t now_ms);
-  void drive_up(uint64_t now_ms);
+  GS_OWN_FRAME void drive_up(uint64_t now_ms);
   bool push_frame(uint64_t now_ms);
   bool take_frames(std::span<const uint8_t> bytes, uint64_t now_ms);
   uint64_t link_wake_ms(uint64_t now_ms) const;
   uint64_t perform(const ClientAction& action, uint64_t now_ms);
-  Status save(const ClientAction& action);
+  GS_OWN_FRAME Status save(const ClientAction& action);
   void fill_report();
-  void log_refusal(gs_Reason reason, uint32_t version) const;
-  void log_reason(ClientState state);
-  void log_incapacity() const;
+  GS_OWN_FRAME void log_refusal(gs_Reason reason, uint32_t version) const;
+  GS_OWN_FRAME void log_reason(ClientState state);
+  GS_OWN_FRAME void log_incapacity() const;
 
   DeviceConfig config_;
   Client client_;

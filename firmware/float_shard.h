@@ -19,8 +19,7 @@
 //   16               4          scale (f32, finite, not 0)
 //   20               4          offset (f32, finite)
 //   24               count d    sample after sample: d - 1 bytes, of which value[i] = byte[i] * scale + offset, then
-//   the
-//                               label's (0 .. classes - 1), which is the last value
+//                               the label's (0 .. classes - 1), which is the last value
 //
 // Bytes behind it are ignored.
 #ifndef GRADSTREAM_FIRMWARE_FLOAT_SHARD_H_

@@ -1,10 +1,10 @@
 #include "firmware/gradstream_device.h"
 
-#include <bit>
 #include <cstring>
-#include <optional>
+#include <span>
 #include <type_traits>
 
+#include "firmware/application.h"
 #include "firmware/client_main.h"
 #include "firmware/device.h"
 #include "firmware/linked_problem.h"
@@ -18,41 +18,17 @@ namespace {
 
 static_assert(std::is_same_v<Real, float>, "the application's interface is float");
 
-// The ring of gs_sample_push().
-struct SampleRing {
-  float* values = nullptr;
-  uint32_t capacity = 0;
-  uint32_t dimension = 0;
-  uint32_t count = 0;
-  uint32_t next = 0;  // where the next sample goes
-};
-
-// The one device of an image; arena and device come to life in gs_init().
-struct Application {
-  gs_sample_source callback = {};
-  SampleRing ring;
-  SampleSource samples;
-  Problem problem;
-  uint32_t identity_line = 0;
-  std::optional<Arena> arena;
-  std::optional<DeviceShell> device;
-#if !defined(GS_BARE_METAL)
-  const Credentials* credentials = nullptr;
-  const char* server_name = nullptr;
-#endif
-};
-
-Application app;
-
 DeviceShell& device() {
   GS_ASSERT(app.device.has_value());
   return *app.device;
 }
 
-bool is_finite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U; }
-
 Status read_callback(const void*, uint32_t index, Real* out) {
-  return status_of_callback(app.callback.read(app.callback.context, index, out));
+  const Status status = status_of_callback(app.callback.read(app.callback.context, index, out));
+  if (kUsesModel && status == Status::kUnfinished) {
+    app.is_source_slow = true;
+  }
+  return status;
 }
 
 Status read_ring(const void*, uint32_t index, Real* out) {
@@ -69,7 +45,9 @@ bool are_samples_valid(const gs_config& config) {
   }
   if (has_callback(config)) {
     const gs_sample_source& samples = *config.samples;
-    return samples.read != nullptr && samples.count > 0 && samples.count <= kSampleCountMax && samples.dimension > 0;
+    const bool has_values = samples.bytes == nullptr || samples.bytes->values != nullptr;
+    return samples.read != nullptr && has_values && samples.count > 0 && samples.count <= kSampleCountMax &&
+           samples.dimension > 0;
   }
   if (has_ring(config)) {
     return config.push_capacity > 0 && config.push_capacity <= kSampleCountMax && config.push_dimension > 0;
@@ -82,23 +60,49 @@ bool is_problem_valid(const gs_config& config) {
   return config.problem == nullptr || config.problem->problem.ops->name != nullptr;
 }
 
+// The smallest image takes all as battery: its bar leaves no byte for the check.
+bool is_power_valid(const gs_config& config) {
+  return !kUsesModel || (config.power <= GS_POWER_BATTERY && (kHoldsPulls || config.power != GS_POWER_MAINS));
+}
+
 void take_samples(const gs_config& config) {
   if (has_callback(config)) {
     app.callback = *config.samples;
     app.samples = {nullptr, app.callback.count, app.callback.dimension, read_callback};
+    if (const gs_sample_bytes* const bytes = app.callback.bytes; bytes != nullptr) {
+      app.bytes = {bytes->values, bytes->mean, bytes->scale};
+      app.samples.bytes = &app.bytes;
+    }
   } else if (has_ring(config)) {
     app.ring = {config.push_buffer, config.push_capacity, config.push_dimension, 0, 0};
     app.samples = {nullptr, 0, config.push_dimension, read_ring};
   }
   app.problem = config.problem == nullptr ? Problem{&kKpcaOps, nullptr} : config.problem->problem;
+  if (kUsesModel && config.problem != nullptr) {
+    app.scores = config.problem->scores;
+  }
   if (app.problem.context == nullptr) {
     app.problem.context = &app.samples;
   }
 }
 
+#if !defined(GS_BARE_METAL)
+std::span<const Problem> linked_problems(const gs_config& config) {
+  app.problems[0] = app.problem;
+  app.problem_count = 1;
+  const std::span<const Problem> more = config.problem == nullptr ? std::span<const Problem>() : config.problem->more;
+  for (size_t i = 0; i < more.size() && i < kMoreProblemsMax; ++i) {
+    app.problems[app.problem_count++] = {more[i].ops, more[i].context == nullptr ? &app.samples : more[i].context};
+  }
+  return {app.problems, app.problem_count};
+}
+#else
+std::span<const Problem> linked_problems(const gs_config&) { return {&app.problem, 1}; }
+#endif
+
 ClientConfig client_config(const gs_config& config, const Identity& identity, const Transport& transport) {
   ClientConfig client;
-  client.registry = make_registry({&app.problem, 1});
+  client.registry = make_registry(linked_problems(config));
   client.firmware_version = config.firmware_version;
   client.board = config.board != nullptr ? config.board : "";
   client.run = config.run;
@@ -110,6 +114,7 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
+  client.holds_pulls = kHoldsPulls && config.power != GS_POWER_BATTERY;
   if constexpr (kTakesUnits) {
     client.refuses_sums = config.refuses_sums;
   }
@@ -170,9 +175,32 @@ gs_result to_result(Status status) {
 
 }  // namespace
 
+Application app;
+
+// ---- Where an image lacks what firmware/application.h names ----
+
+[[gnu::weak]] bool take_use(const gs_config&) { return true; }
+[[gnu::weak]] uint64_t after_poll(uint64_t wake_ms) { return wake_ms; }
+[[gnu::weak]] bool is_kept_problem_other() { return false; }
+[[gnu::weak]] Status score_own(const ScoreInput&, Real*) { return Status::kUnimplemented; }
+[[gnu::weak]] Status predict_own(const ScoreInput&, Real*) { return Status::kUnimplemented; }
+[[gnu::weak]] Status score_linked(const ScoreInput&, Real*) { return Status::kUnimplemented; }
+[[gnu::weak]] Status predict_linked(const ScoreInput&, Real*) { return Status::kUnimplemented; }
+[[gnu::weak]] Status write_state(std::span<const StoragePiece> pieces) {
+  return port_storage_write(pieces.data(), pieces.size());
+}
+
 bool is_step_open() { return device().client().is_step_open(); }
 
 #if !defined(GS_BARE_METAL)
+void choose_problem(const char* name) {
+  for (size_t i = 0; i < app.problem_count; ++i) {
+    if (std::strncmp(app.problems[i].ops->name, name, kProblemNameSizeMax + 1) == 0) {
+      app.problem = app.problems[i];
+    }
+  }
+}
+
 void use_credentials(const Credentials* credentials, const char* server_name) {
   app.credentials = credentials;
   app.server_name = server_name;
@@ -187,7 +215,7 @@ gs_result gs_init(const gs_config* config) {
   using namespace gradstream;
   if (app.device.has_value() || config == nullptr || config->identity_text == nullptr ||
       config->firmware_version == nullptr || config->arena == nullptr || config->arena_size == 0 ||
-      !are_samples_valid(*config) || !is_problem_valid(*config)) {
+      !are_samples_valid(*config) || !is_problem_valid(*config) || !is_power_valid(*config)) {
     return GS_BAD_ARGUMENT;
   }
   if (!keeps_subnormals()) {
@@ -199,6 +227,9 @@ gs_result gs_init(const gs_config* config) {
     return GS_BAD_IDENTITY;
   }
   take_samples(*config);
+  if (kUsesModel && !take_use(*config)) {
+    return GS_BAD_ARGUMENT;
+  }
   device_config.transport = port_transport();
   device_config.client = client_config(*config, device_config.identity, device_config.transport);
   device_config.key_exchange = config->key_exchange == GS_PSK_KE ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
@@ -224,27 +255,12 @@ uint64_t gs_poll(uint64_t now_ms) {
   if (app.ring.values != nullptr && gradstream::device().client().state() != gradstream::ClientState::kTrain) {
     app.samples.count = app.ring.count;  // a task's memory was measured for the count at its begin
   }
-  return gradstream::device().poll(now_ms);
-}
-
-gs_result gs_sample_push(const float* values) {
-  if (values == nullptr || app.ring.values == nullptr) {
-    return GS_BAD_ARGUMENT;
-  }
-  for (uint32_t i = 0; i < app.ring.dimension; ++i) {
-    if (!gradstream::is_finite(values[i])) {
-      return GS_BAD_SAMPLE;
-    }
-  }
-  if (app.device.has_value() && app.device->client().is_step_open()) {
-    return GS_BUSY;
-  }
-  std::memcpy(app.ring.values + size_t{app.ring.next} * app.ring.dimension, values, app.ring.dimension * sizeof(float));
-  app.ring.next = (app.ring.next + 1) % app.ring.capacity;
-  if (app.ring.count < app.ring.capacity) {
-    ++app.ring.count;
-  }
-  return GS_OK;
+  const bool is_awaited = gradstream::kUsesModel && app.is_sample_awaited;
+  const uint64_t wake_ms = is_awaited ? GS_PENDING : gradstream::device().poll(now_ms);
+#if !defined(GS_BARE_METAL)
+  gradstream::choose_problem(gradstream::device().client().problem_name());
+#endif
+  return gradstream::kUsesModel ? gradstream::after_poll(wake_ms) : wake_ms;
 }
 
 bool gs_model(gs_model_view* out) {
@@ -296,6 +312,12 @@ void gs_status(gs_status_view* out) {
   out->tls_high_water = static_cast<uint32_t>(gradstream::tls_high_water_size());
   out->measurements_lost = gradstream::kAwaitsMeasurements ? counters.measurements_lost : 0;
   out->step_open = client.is_step_open();
+  if (gradstream::kHoldsPulls) {
+    out->held = client.is_held();
+  }
+  if (gradstream::kUsesModel) {
+    out->samples_lost = app.samples_lost.load(std::memory_order_relaxed);
+  }
 }
 
 void gs_note_stack_high_water(uint32_t bytes) { gradstream::device().client().report().stack_high_water = bytes; }

@@ -5,12 +5,13 @@
  *   if (gs_init(&config) != GS_OK) { ... }
  *   for (;;) {
  *     uint64_t wake_ms = gs_poll(now_ms);      // link, training, uploads: about 20 ms of a local step at a time
- *     // the application's own work; gs_model() gives the model for inference
+ *     // the application's own work; gs_score(sample, &score) says how well a sample fits the model held
  *     // then sleep until wake_ms, or until the link has news
  *   }
  *
- * One device per image, one thread; nothing here may be called from an interrupt. The board supplies the functions of
- * runtime/link/port.h. Nothing allocates: all memory is the caller's and must stay valid.
+ * One device per image, one thread. Only gs_sample_push() may be called from an interrupt or another task, where
+ * gs_config.queue_buffer is given. The board supplies the functions of runtime/link/port.h. Nothing allocates: all
+ * memory is the caller's and must stay valid. docs/use_model.md tells how the model is used on a device.
  */
 #ifndef GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_
 #define GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_
@@ -20,7 +21,11 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#define GS_ZERO \
+  {} /* of a member that a list leaves out: C has it anyhow, and C++ would warn of it */
 extern "C" {
+#else
+#define GS_ZERO
 #endif
 
 typedef enum gs_result {
@@ -28,10 +33,16 @@ typedef enum gs_result {
   GS_BAD_ARGUMENT = 1,    /* a null pointer, a size of 0, both or neither kind of samples */
   GS_BAD_IDENTITY = 2,    /* the identity's text does not parse: gs_identity_line() names the line */
   GS_NO_ENTROPY = 3,      /* the board has no source of random numbers that passed its test: no TLS without */
-  GS_OUT_OF_MEMORY = 4,   /* the TLS pool is too small to begin with */
+  GS_OUT_OF_MEMORY = 4,   /* the TLS pool is too small to begin with, or the arena for a score that is a loss */
   GS_BAD_SAMPLE = 5,      /* a value that is NaN or infinite */
   GS_FLUSHES_TO_ZERO = 6, /* the processor flushes subnormal numbers: its model would drift from the server's */
-  GS_BUSY = 7 /* a local step is reading the samples: call gs_poll() until it is done (gs_status_view.step_open) */
+  /* gs_sample_push(): there is no place for the sample now, because a local step reads the samples or the queue is
+   * full. gs_threshold(): it is not computed yet. Call gs_poll(), and then again. */
+  GS_BUSY = 7,
+  GS_NO_MODEL = 8,    /* there is no model yet */
+  GS_NO_SCORE = 9,    /* the device's problem has no score, or no prediction */
+  GS_NO_SAMPLES = 10, /* a threshold is asked for, and the device has no samples of its own, or asks for no threshold */
+  GS_OTHER_MODEL = 11 /* the model held is of another problem or shape than the device's samples */
 } gs_result;
 
 /* What gs_poll() returns while a local step is unfinished: call it again soon. As a time it is long past, so that a
@@ -53,14 +64,26 @@ enum { GS_MEASURE_POLL_MS = 5 };
  * apparatus, such as a heater, settle within it. */
 enum { GS_MEASURE_TIMEOUT_MS = 60000 };
 
+/* Samples that are bytes in memory, such as of a shard in flash: value i of a sample is values[i] * scale - mean[i]. */
+typedef struct gs_sample_bytes {
+  const uint8_t* values; /* count x dimension, sample after sample */
+  const void* mean;      /* dimension floats, little-endian, of any alignment; null: zeros */
+  float scale;           /* not 0 */
+} gs_sample_bytes;
+
 /* Samples that the application has: in flash, in RAM, behind a driver. */
 typedef struct gs_sample_source {
-  const void* context;
-  uint32_t count;     /* samples, 1 .. 65,535 */
-  uint32_t dimension; /* values of one sample */
-  /* Writes sample `index` (dimension floats) to out; 0 on success, GS_UNFINISHED: not yet. Anything else ends the
-   * task's local step. A step may take many calls of gs_poll(): samples must not change until it is done. */
-  int (*read)(const void* context, uint32_t index, float* out);
+  const void* context GS_ZERO;
+  uint32_t count GS_ZERO;     /* samples, 1 .. 65,535 */
+  uint32_t dimension GS_ZERO; /* values of one sample */
+  /* Writes sample `index` (dimension floats) to out; 0 on success, GS_UNFINISHED: not yet. Until it is there or
+   * is given up, no other one is asked for. Anything else ends the task's local step. A step may take many calls of
+   * gs_poll(): samples must not change until it is done. */
+  int (*read)(const void* context, uint32_t index, float* out) GS_ZERO;
+  /* The same samples as bytes; null: they are none. The loss of kpca is then computed in whole numbers, which a
+   * processor without floats does many times faster. It differs from that of floats by what the model loses as 16 bits.
+   * *bytes stays as long as the device. */
+  const gs_sample_bytes* bytes GS_ZERO;
 } gs_sample_source;
 
 /* What a device minimises over its samples. gs_config takes the address of one; null there means kpca. Those below read
@@ -78,25 +101,31 @@ extern const gs_linked_problem gs_logistic;      /* logistic regression */
 /* The application's own loss; docs/own_loss.md has an example. x: rows x cols, row-major. The batch is the samples
  * indices[0 .. index_count), or the first index_count ones where indices is null. */
 typedef struct gs_problem {
-  const char* name; /* at most 15 characters; the run's parameters name it */
-  const void* context;
-  uint32_t rows; /* the only shape that it takes */
-  uint32_t cols;
-  uint32_t sample_count;
+  const char* name GS_ZERO; /* at most 15 characters; the run's parameters name it */
+  const void* context GS_ZERO;
+  uint32_t rows GS_ZERO; /* the only shape that it takes */
+  uint32_t cols GS_ZERO;
+  uint32_t sample_count GS_ZERO;
   /* Mean loss over the batch to *out; 0 on success, GS_UNFINISHED: not yet. An evaluation that takes longer than the
    * link or a watchdog waits does a part of it, keeps its sums in *context, and answers so. */
-  int (*loss)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
+  int (*loss)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out) GS_ZERO;
   /* Its Euclidean gradient (rows x cols values) to out; 0 on success, GS_UNFINISHED as loss. Null: there is none, and
    * runs that need one refuse the device; forward passes alone train it (zeroth order). */
-  int (*gradient)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
+  int (*gradient)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count,
+                  float* out) GS_ZERO;
   /* Of a loss that is measured, which answers GS_MEASURING; both may stay 0. The time from the gs_poll() that asked a
    * question, milliseconds; 0: GS_MEASURE_TIMEOUT_MS. When it has passed, the device gives the question up with
    * event=measurement_lost. It sends the local steps before it where they are enough; else it refuses the task
    * (reason=deadline), and asks for another one later. */
-  uint32_t measure_timeout_ms;
+  uint32_t measure_timeout_ms GS_ZERO;
   /* The question that was answered GS_MEASURING is given up, and is not asked again: stop the apparatus. question: as
    * gs_question() was. Called in gs_poll(). */
-  void (*cancel)(const void* context, uint32_t question);
+  void (*cancel)(const void* context, uint32_t question) GS_ZERO;
+  /* For gs_score() and gs_predict(); null: there is none. sample: as the application hands it in. What they write to
+   * out, and how much, is the application's matter; a score is one value. 0 on success; anything else: GS_BAD_SAMPLE.
+   */
+  int (*score)(const void* context, const float* x, const float* sample, float* out) GS_ZERO;
+  int (*predict)(const void* context, const float* x, const float* sample, float* out) GS_ZERO;
 } gs_problem;
 /* For gs_config. One own loss in an image: a second call replaces the first. *problem may go afterwards. gs_init()
  * refuses a problem without a name, a loss, rows, cols or samples. */
@@ -112,6 +141,15 @@ typedef enum gs_key_exchange {
   GS_PSK_DHE_KE = 0, /* pre-shared key with x25519: forward secrecy */
   GS_PSK_KE = 1      /* pre-shared key alone: the smallest boards, mass reconnects */
 } gs_key_exchange;
+
+/* What the device runs from. With mains power it leaves its request for a task with the server until there is one, a
+ * minute at most, in a session that stays open; a new version then comes at once. From a battery it asks, and sleeps
+ * for the time that the server names. docs/how-to/power.md has both. */
+typedef enum gs_power {
+  GS_POWER_BOARD = 0, /* as the board says: battery, unless it says mains; Linux says mains */
+  GS_POWER_MAINS = 1, /* GS_BAD_ARGUMENT of an image whose board does not say mains: it has no code for it */
+  GS_POWER_BATTERY = 2
+} gs_power;
 
 typedef struct gs_config {
   const char* firmware_version; /* at most 23 characters */
@@ -138,6 +176,15 @@ typedef struct gs_config {
   /* No sums over the columns of the samples leave the device. A run that takes units out asks for them before it
    * trains, and finds its units without this device, which trains in them (docs/operating.md). */
   bool refuses_sums;
+  /* Which quantile of its own samples' scores the device keeps as its threshold, such as 0.99; 0: none. gs_init()
+   * refuses what is not from 0 to 1. */
+  float threshold_quantile;
+  /* With push_buffer: queue_capacity x push_dimension floats, where samples wait between gs_sample_push() and
+   * gs_poll(). It lets one interrupt or task push beside gs_poll(). Null: gs_sample_push() is called by the thread of
+   * gs_poll(), and writes to push_buffer itself. */
+  float* queue_buffer;
+  uint32_t queue_capacity; /* samples that find place; 0 with null */
+  gs_power power;
 } gs_config;
 
 /* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */
@@ -146,16 +193,21 @@ gs_result gs_init(const gs_config* config);
 uint32_t gs_identity_line(void);
 
 /* Does what is due, without blocking: at most one local step, and of a long one about 20 ms, or one sample or
- * evaluation where that takes longer. Returns when to call again at the latest, in the same clock: milliseconds since
- * boot, monotonic. GS_PENDING: a local step is unfinished, call again soon; feed the watchdog in between. A local step
- * that waits for a measurement (GS_MEASURING) has a time instead, at most GS_MEASURE_POLL_MS later. News on the link or
- * of the apparatus (an interrupt) are a reason to call earlier. */
+ * evaluation where that takes longer. Where there is a threshold to compute, it takes about 10 ms more. Returns when to
+ * call again at the latest, in the same clock: milliseconds since boot, monotonic. GS_PENDING: a local step or the
+ * threshold is unfinished, call again soon; feed the watchdog in between. A local step that waits for a measurement
+ * (GS_MEASURING) has a time instead, at most GS_MEASURE_POLL_MS later. News on the link or of the apparatus (an
+ * interrupt) are a reason to call earlier, and so are samples in the queue. */
 uint64_t gs_poll(uint64_t now_ms);
 
 /* Adds a sample to the ring, in place of the oldest when it is full. New samples take part from the next task on; an
- * overwritten one changes at once. GS_BUSY: the last gs_poll() left a local step unfinished (GS_PENDING, or a
- * measurement that it waits for), and that reads the samples; push the sample again later. GS_BAD_SAMPLE and GS_BUSY
- * leave the ring as it was. */
+ * overwritten one changes at once. GS_BAD_ARGUMENT: there is no push_buffer, or gs_init() is not done. GS_BAD_SAMPLE
+ * and GS_BUSY leave all as it was, and gs_status_view.samples_lost counts each GS_BUSY. Without gs_config.queue_buffer:
+ * called by the thread of gs_poll(). GS_BUSY: the last gs_poll() left a local step unfinished (GS_PENDING, or a
+ * measurement that it waits for), and that reads the samples; push the sample again later. With it: called by one
+ * interrupt handler or one task, after gs_init() and beside all else here. The sample waits in the queue; gs_poll()
+ * moves it to the ring as soon as no local step reads that. GS_BUSY: the queue is full. One producer and one consumer
+ * need no lock: loads and stores of words do, also on a Cortex-M0+. */
 gs_result gs_sample_push(const float* values);
 
 /* The model that the device holds now, for inference; valid until the next gs_poll(). */
@@ -167,6 +219,45 @@ typedef struct gs_model_view {
 } gs_model_view;
 /* false: there is no model yet. */
 bool gs_model(gs_model_view* out);
+
+/* How badly a sample fits the model held, in *out: one value, at least 0 unless it is a loss that can be less.
+ * sample: as gs_sample_push() takes it, push_dimension (or gs_sample_source.dimension) values in the units of the
+ * sensor; where the run takes a mean and a scale out of its samples, this call does so too. By problem:
+ *   kpca           |z - X X'z|, the distance from the model's subspace; z = (sample - mean) * scale
+ *   least_squares  |prediction - targets|, in the targets' own units
+ *   logistic       -ln p(label)
+ *   brockett, spd_mean, hyperbolic, completion: the loss of that sample
+ *   gs_own_problem: gs_problem.score
+ * The thread of gs_poll() calls it at any time, also while a local step is unfinished. sample and out may be one place.
+ * GS_BAD_ARGUMENT: a null pointer. GS_NO_MODEL: also before gs_init(). GS_OTHER_MODEL. GS_NO_SCORE: multitask,
+ * networks, an own problem without score. GS_BAD_SAMPLE: a value that is NaN or infinite, or a label that is none.
+ * GS_OUT_OF_MEMORY: a problem whose score is its loss finds no room in the arena beside a step: call when none is open.
+ * Each but GS_OK leaves *out as it was. */
+gs_result gs_score(const float* sample, float* out);
+
+/* What the model held predicts for a sample: gs_model_view.cols values in out. The labels or targets at the sample's
+ * end are not read, and may be absent. By problem: least_squares  X'a for each target, in the targets' own units
+ *   logistic       the probability of each class; with one column that of label 1
+ *   gs_own_problem: gs_problem.predict
+ * Results as gs_score(); GS_NO_SCORE: all other problems. out aliases nothing. */
+gs_result gs_predict(const float* sample, float* out);
+
+/* The threshold of gs_config.threshold_quantile = q, in *out: the q-quantile of the scores of the device's own samples
+ * under the model held. A score above it is an alarm. It is numpy.quantile(scores, q, method="higher"), so that at most
+ * 1 - q of the device's own samples are above it. Held-out samples take part. Of more samples than (1 - q) N = 63
+ * allows, each n-th takes part, with the least n that does. gs_poll() computes it, a slice at a time: for each new
+ * version, and again when the samples have doubled in number. A source that has answered GS_UNFINISHED is asked between
+ * local steps alone. With has_storage it is kept beside the model, and is there again after a reset. An image that
+ * never calls this function computes none. GS_BUSY: not computed yet for the model held. GS_NO_MODEL. GS_NO_SAMPLES: no
+ * samples, none with a score, or threshold_quantile is 0. GS_BAD_ARGUMENT, GS_OTHER_MODEL and GS_NO_SCORE as
+ * gs_score(). */
+gs_result gs_threshold(float* out);
+
+/* Has gs_poll() call callback(context, model) whenever the device has taken in a version, and in the first gs_poll()
+ * with a model from storage. Of several versions that came in one gs_poll() the newest is told. *model is valid during
+ * the call, which may call all functions here but gs_init() and gs_poll(). Null: nothing is called. One callback: a
+ * second call of this function replaces the first. May come before gs_init(). */
+void gs_on_model(void (*callback)(void* context, const gs_model_view* model), void* context);
 
 typedef enum gs_state {
   GS_IDLE = 0,
@@ -222,6 +313,10 @@ typedef struct gs_status_view {
   uint32_t tls_high_water;    /* bytes; 0: not measured */
   uint32_t measurements_lost; /* questions of a measured loss that had no answer in time */
   bool step_open; /* a local step is unfinished: samples must not change, also where gs_poll() gave a time */
+  /* GS_SYNC: the server has the device's request for a task, and may keep it until there is one. gs_poll() names the
+   * time at which that is over, more than a minute away, and the link has news before. */
+  bool held;
+  uint32_t samples_lost; /* that gs_sample_push() answered with GS_BUSY; one that is pushed again counts each time */
 } gs_status_view;
 void gs_status(gs_status_view* out);
 

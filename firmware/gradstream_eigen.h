@@ -24,6 +24,7 @@
 #error "GS_EIGEN_HEAP is for hosts: a board has no heap"
 #endif
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,7 @@
 #include "runtime/base/status.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/score.h"
 
 // Bytes of one object on the stack. Reason: a loss in Eigen takes at most 512 bytes more of it than one in C.
 #if !defined(GS_EIGEN_STACK_SIZE_MAX)
@@ -213,6 +215,18 @@ class EigenProblem {
     }));
     scale(shape.size(), 1 / static_cast<Real>(batch.count), out);
     return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+  }
+
+  // For gs_score(), by make_score_ops<EigenProblem<L>>(): the loss of that sample. kNotFinite, and the loss's own
+  // codes.
+  Result<Real> score(const ScoreInput& input) const {
+    for (uint32_t i = 0; i < source_.dimension; ++i) {
+      values_[i] = input.value(i);
+    }
+    const auto sample = map_values<typename L::Samples>(static_cast<const Real*>(values_), 1, source_.dimension);
+    const Result<Real> loss =
+        loss_.loss(map_values<typename L::Point>(input.model, input.shape.rows, input.shape.cols), sample);
+    return loss.ok() && !std::isfinite(loss.value()) ? Result<Real>(Status::kNotFinite) : loss;
   }
 
  private:

@@ -7,18 +7,31 @@
 #ifndef GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
 #define GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
 
+#include <cstddef>
+#include <span>
+
 #include "firmware/gradstream_device.h"
 #include "runtime/problem/measurement.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/score.h"
 
 struct gs_linked_problem {
   // A null context stands for the SampleSource of gs_config's samples.
   gradstream::Problem problem;
   // network_digest() of the network that the problem is made of; 0: of none.
   uint64_t network_digest = 0;
+  // Of a problem in C++: what gs_score() and gs_predict() call. Null: as gradstream_device.h says.
+  const gradstream::ScoreOps* scores = nullptr;
+#if !defined(GS_BARE_METAL)
+  // Further problems that the same samples fit, kMoreProblemsMax at most; they live as long as the client.
+  std::span<const gradstream::Problem> more = {};
+#endif
 };
 
 namespace gradstream {
+
+// Problems beside the first one of a client. Reason: a Hello names four (proto/gradstream.options).
+inline constexpr size_t kMoreProblemsMax = 3;
 
 // For MeasurementOptions::report: a line event=measurement_lost with the question, its wait, the limit and the remedy.
 void log_lost_measurement(const Measurement& measurement);

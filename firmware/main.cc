@@ -94,6 +94,7 @@ void take_float_shard(gradstream::ClientMainOptions*) {}
 struct NetworkShard {
   gradstream::FloatShard floats;
   gradstream::Shard bytes;
+  gs_sample_bytes byte_view;  // of `bytes`, for a run of kpca
   gs_sample_source samples;
   gradstream::FlashNetwork network;
 };
@@ -124,7 +125,8 @@ size_t open_network_shard(std::span<const uint8_t> region) {
     return gradstream::float_shard_size(floats, region);
   }
   if (gradstream::parse_shard(region, &bytes) == gradstream::Status::kOk) {
-    network_shard.samples = {nullptr, bytes.count, bytes.dimension, read_bytes};
+    network_shard.byte_view = {bytes.values, bytes.mean, bytes.scale};
+    network_shard.samples = {nullptr, bytes.count, bytes.dimension, read_bytes, &network_shard.byte_view};
     return static_cast<size_t>(bytes.values - region.data()) + size_t{bytes.count} * bytes.dimension;
   }
   return 0;

@@ -1,46 +1,39 @@
 // gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
 // it is the code of the boards.
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
-#include <mbedtls/platform_util.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "boards/posix/mapped_file.h"
 #include "boards/posix/notify.h"
 #include "boards/posix/posix.h"
+#include "firmware/any_problem_posix.h"
 #include "firmware/claim_posix.h"
 #include "firmware/client_main.h"
+#include "firmware/credentials_posix.h"
 #include "firmware/data_posix.h"
+#include "firmware/fail_posix.h"
 #include "firmware/float_shard.h"
+#include "firmware/label_fault_posix.h"
 #include "firmware/linked_problem.h"
 #include "firmware/name_posix.h"
 #include "firmware/network_posix.h"
+#include "firmware/score_posix.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
 #include "host/end_signals.h"
 #include "host/file_cause.h"
-#include "host/read_file.h"
 #include "host/standard_files.h"
 #include "host/table.h"
-#include "runtime/link/certificate.h"
 #include "runtime/link/port.h"
 #include "runtime/link/tls.h"
-#include "runtime/wire/claim.h"
-#include "runtime/wire/identity.h"
 #include "runtime/wire/server_address.h"
 
 namespace {
@@ -57,6 +50,7 @@ struct Arguments {
   std::string delimiter = "auto";
   std::string decimal = "auto";
   std::string state = "none";
+  std::string score;
   std::string certificate;
   std::string key;
   std::string server_ca;
@@ -65,7 +59,9 @@ struct Arguments {
   std::string problem = "kpca";
   std::string network;
   std::string log_time = "auto";
+  std::string power = "mains";
   float ridge = 0;
+  float quantile = 0;
   std::vector<uint16_t> widths;
   uint32_t skipped_row_count = 0;
   uint32_t run = 0;
@@ -81,33 +77,13 @@ constexpr char kFooter[] =
     "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
     "or state folder; 3 no identity or a bad one; 4 no data, or data that do not fit the run's problem; 5 no random\n"
     "numbers; 6 too little memory; 7 the session failed (--once); 8 this process flushes subnormal numbers to zero;\n"
-    "9 there is no task, since the run is over or this image cannot do it (--once); 10 a file or folder cannot be\n"
-    "used now, but may be later: a disk is read-only, full, failing or not mounted yet. Without these two options it\n"
-    "runs until SIGTERM or SIGINT, which end it with 0; work under way is taken up again from --state.";
+    "9 there is no task, since the run is over or this image cannot do it (--once), or no model (--score); 10 a file\n"
+    "or folder cannot be used now, but may be later: a disk is read-only, full, failing or not mounted yet. Without\n"
+    "these options it runs until SIGTERM or SIGINT, which end it with 0; work under way is taken up again from "
+    "--state.";
 
-// The model that the machine's device tree names, such as a Raspberry Pi's; else the processor.
-std::string board_name() {
-  std::string model;
-  std::ifstream file("/proc/device-tree/model");
-  if (std::getline(file, model, '\0') && !model.empty()) {
-    return model;
-  }
-  utsname system = {};
-  return uname(&system) == 0 ? std::string("linux-") + system.machine : "linux";
-}
-
-int fail(int code, const std::string& reason) {
-  gradstream::port_log_line(gradstream::failed_line(reason).c_str());
-  return code;
-}
-
-// Of a path that cannot be used for this cause (errno). code: the exit status if the cause does not mend by itself.
-int fail_path(int code, int cause, const std::string& path, const std::string& what, const std::string& remedy) {
-  const bool is_temporary = gradstream::is_temporary_at(cause, path.c_str());
-  return fail(is_temporary ? int{gradstream::kExitTemporary} : code,
-              "cannot " + what + " " + path + ": " + gradstream::cause_text(cause) + "; " +
-                  gradstream::remedy_text(cause, remedy.c_str()));
-}
+using gradstream::fail;
+using gradstream::fail_path;
 
 // 0, or the exit status of an address that can never work. A name that does not resolve yet may do so later.
 int split_server(const std::string& text, std::string* host, std::string* port) {
@@ -121,9 +97,6 @@ int split_server(const std::string& text, std::string* host, std::string* port) 
   *port = address.port;
   return gradstream::kExitOk;
 }
-
-// Identities, certificates and keys, in bytes. Reason: they are kilobytes.
-constexpr size_t kReadSizeMax = 1U << 20;
 
 // 0, or the exit status.
 int open_data(const Arguments& arguments, gradstream::PosixData* data) {
@@ -140,7 +113,7 @@ int open_data(const Arguments& arguments, gradstream::PosixData* data) {
   gradstream::DataFault fault = gradstream::open_data(arguments.data, options, data);
   if (fault.cause != 0) {
     return fail_path(gradstream::kExitData, fault.cause, arguments.data, "read the data",
-                     "name a shard (*.gsd) or a table (CSV, .npy) with --data");
+                     "name a shard (*.gsd) or a table (CSV, .npy)");
   }
   for (const std::string& line : data->lines) {
     gradstream::port_log_line(line.c_str());
@@ -171,7 +144,7 @@ void define(CLI::App& app, Arguments* arguments) {
   app.description("A gradstream device: trains on its own data, sends gradient streams to a server over TLS.");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("gradstream-client ") + GS_VERSION);
-  app.add_option("--server", arguments->server, "HOST:PORT of the server")->required();
+  auto* const server = app.add_option("--server", arguments->server, "HOST:PORT of the server");
   auto* const identity =
       app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote; or --certificate");
   define_certificate(app, arguments)->excludes(identity);
@@ -183,8 +156,7 @@ void define(CLI::App& app, Arguments* arguments) {
                                     "{machine-id} stand for this machine's");
   claim->needs(name)->needs(identity);
   name->needs(claim);
-  app.add_option("--data", arguments->data, "samples: a shard (*.gsd), or a table (CSV, .npy); docs/data.md has both")
-      ->required();
+  app.add_option("--data", arguments->data, "samples: a shard (*.gsd), or a table (CSV, .npy); docs/data.md has both");
   app.add_option("--label", arguments->label, "of a table: the label's column, by its name or its number from 1")
       ->check([](const std::string& word) { return std::string(word.empty() ? "its value is empty; name one" : ""); });
   app.add_option("--delimiter", arguments->delimiter, "of a table: auto, comma, semicolon, tab or blank")
@@ -198,9 +170,9 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
       ->capture_default_str();
-  app.add_option("--problem", arguments->problem, "what this client can minimise")
-      ->check(CLI::IsMember({"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "completion",
-                             "logistic", "perceptron", "lenet", gradstream::kNetworkOps.name}))
+  app.add_option("--problem", arguments->problem, "what this client can minimise; any: what its samples fit")
+      ->check(CLI::IsMember({"any", "kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares",
+                             "completion", "logistic", "perceptron", "lenet", gradstream::kNetworkOps.name}))
       ->capture_default_str();
   app.add_option("--network", arguments->network, "network that is trained (*.gsn; docs/network.md), problem network");
   app.add_option("--ridge", arguments->ridge, "lambda of multitask")
@@ -218,11 +190,21 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--arena-kib", arguments->arena_kib, "memory for model and training")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  app.add_option("--power", arguments->power, "mains: the server may keep a request until there is a task; or battery")
+      ->check(CLI::IsMember({"mains", "battery"}))
+      ->capture_default_str();
   app.add_option("--log-time", arguments->log_time, "time in UTC before each log line; auto: unless journald notes it")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   app.add_flag("--no-sums", arguments->no_sums,
                "let no sums over the columns of the data out; the run then finds its units without this device");
+  auto* const score = app.add_option("--score", arguments->score,
+                                     "score the samples of this shard or table by the model in --state, and end");
+  app.add_option("--threshold", arguments->quantile,
+                 "with --score: mark scores above this quantile of the scores of --data, above 0 and at most 1")
+      ->needs(score)
+      ->check(CLI::Range(0.0F, 1.0F));
+  score->excludes(server)->excludes(claim);
   app.add_flag("--once", arguments->once, "end after one upload was answered, or as soon as none will be");
   app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
@@ -240,85 +222,6 @@ int settle_problem(const CLI::App& app, Arguments* arguments) {
                 "--network belongs to --problem network, not to " + arguments->problem + "; leave one of the two out");
   }
   arguments->problem = name;
-  return gradstream::kExitOk;
-}
-
-void warn_of_readers(const std::string& path) {
-  if ((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) != fs::perms::none) {
-    gradstream::port_log_line(("event=warning reason=\"others may read the key in " + path + ": chmod 600\"").c_str());
-  }
-}
-
-// 0, or the exit status.
-int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
-  if (const int cause = gradstream::read_file(path.c_str(), kReadSizeMax, text); cause != 0) {
-    return fail_path(gradstream::kExitIdentity, cause, path, "read the identity",
-                     "`gradstream device add NAME --out FILE` writes one (mode 0600)");
-  }
-  gradstream::Identity identity;
-  uint32_t line = 0;
-  if (gradstream::parse_identity(*text, &identity, &line) != gradstream::Status::kOk) {
-    return fail(gradstream::kExitIdentity, path + gradstream::identity_fault_text(*text, line) +
-                                               ": give the file that `gradstream device add` wrote");
-  }
-  if (gradstream::is_claim_identity(identity.name)) {
-    return fail(gradstream::kExitIdentity, path +
-                                               " is a claim: give it as --claim, with --name, and --identity a file "
-                                               "that is to be written");
-  }
-  warn_of_readers(path);
-  *name = identity.name;
-  return gradstream::kExitOk;
-}
-
-struct Certificate {
-  gradstream::Credentials credentials;
-  std::string server_name;
-};
-
-// An end for PEM. 0, or errno.
-int read_pem(const std::string& path, std::vector<char>* out) {
-  const int cause = gradstream::read_file(path.c_str(), kReadSizeMax, out);
-  out->push_back('\0');
-  return cause;
-}
-
-// The identity that stands for the certificate where names are asked for; its key is no secret. 0, or the exit status.
-int load_certificate(const Arguments& arguments, const std::string& host, Certificate* out, std::vector<char>* text,
-                     std::string* name) {
-  using gradstream::CredentialFile;
-  if (gradstream::tls_start(nullptr, 0) != gradstream::Status::kOk) {
-    return fail(gradstream::kExitNoEntropy, "no random numbers for TLS");
-  }
-  std::vector<char> authority, certificate, key;
-  for (const auto& [path, bytes] : {std::pair(&arguments.server_ca, &authority),
-                                    std::pair(&arguments.certificate, &certificate), std::pair(&arguments.key, &key)}) {
-    if (const int cause = read_pem(*path, bytes); cause != 0) {
-      return fail_path(gradstream::kExitIdentity, cause, *path, "read", "name the PEM file of the device");
-    }
-  }
-  const gradstream::CredentialProblem problem =
-      out->credentials.parse({authority, certificate, key}, gradstream::CertificateRole::kDevice);
-  mbedtls_platform_zeroize(key.data(), key.size());
-  if (problem.text != nullptr) {
-    const std::string& path = problem.file == CredentialFile::kAuthority     ? arguments.server_ca
-                              : problem.file == CredentialFile::kCertificate ? arguments.certificate
-                                                                             : arguments.key;
-    return fail(gradstream::kExitIdentity, path + " " + problem.text);
-  }
-  warn_of_readers(arguments.key);
-  *name = gradstream::device_name_of(*out->credentials.certificate());
-  out->server_name = arguments.server_name.empty() ? host : arguments.server_name;
-  std::array<uint8_t, gradstream::kPublicKeyDigestSize> digest = {};
-  if (!out->credentials.digest_public_key(digest)) {
-    return fail(gradstream::kExitMemory, "no memory for a digest of the certificate's key");
-  }
-  std::string identity = "identity = " + *name + "\nkey = ";
-  for (const uint8_t byte : digest) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    identity += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  text->assign(identity.begin(), identity.end());
   return gradstream::kExitOk;
 }
 
@@ -352,10 +255,15 @@ int find_state_fault(const std::string& folder) {
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
 }
 
+std::string state_path(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / (name + ".state")).string();
+}
+
 // 0, or the exit status. The state of each identity has a file of its own.
-int open_state(const std::string& folder, const std::string& name) {
+int open_state(const std::string& folder, const std::string& name, bool is_read_only) {
   if (folder == "none") {
-    return gradstream::kExitOk;
+    return is_read_only ? fail(gradstream::kExitUsage, "--score wants --state FOLDER, where the device keeps its model")
+                        : gradstream::kExitOk;
   }
   if (name.find('/') != std::string::npos) {
     return fail(gradstream::kExitUsage, "cannot keep state of the name " + name + ": it has a slash; --state none");
@@ -366,18 +274,22 @@ int open_state(const std::string& folder, const std::string& name) {
                                                 ": the folder that it links to is not there; mount its file system, or "
                                                 "make the folder");
   }
-  if (const int cause = find_state_fault(folder); cause != 0) {
+  if (const int cause = is_read_only ? 0 : find_state_fault(folder); cause != 0) {
     return fail_path(gradstream::kExitUsage, cause, folder, "keep state in",
                      "name a folder that can be written, give it the right owner, or --state none");
   }
-  const std::string path = (fs::path(folder) / (name + ".state")).string();
+  const std::string path = state_path(folder, name);
   if (gradstream::posix_set_state_file(path.c_str()) != gradstream::Status::kOk) {
     return fail(gradstream::kExitUsage, "the path of the state folder is too long");
   }
   // A state that cannot be read now would be dropped, and the work in it lost.
   const int cause = gradstream::find_path_fault(path.c_str(), false);
-  return gradstream::is_temporary(cause)
-             ? fail_path(gradstream::kExitTemporary, cause, path, "read the state", "start again, or --state none")
+  if (is_read_only && cause == ENOENT) {
+    return fail(gradstream::kExitNoTask,
+                path + " is not there; let the device take part in a run with --state " + folder + " first");
+  }
+  return gradstream::is_temporary(cause) || (is_read_only && cause != 0)
+             ? fail_path(gradstream::kExitUsage, cause, path, "read the state", "start again, or --state none")
              : gradstream::kExitOk;
 }
 
@@ -392,6 +304,7 @@ struct FloatData {
   gradstream::PosixData network_file;
   gradstream::PosixNetwork gsn;  // points into it
   gs_linked_problem problem;
+  gradstream::AnyProblem any;
   std::string fault;  // of the samples, whatever the run; empty: none
 };
 
@@ -431,8 +344,17 @@ int open_float_data(const Arguments& arguments, FloatData* out) {
   return gradstream::kExitOk;
 }
 
+gradstream::SampleSource source_of(bool is_float, const FloatData& data) {
+  const gradstream::Shard& bytes = data.byte_shard;
+  return is_float ? gradstream::SampleSource{&data.shard, data.shard.count, data.shard.dimension, read_row}
+                  : gradstream::SampleSource{&bytes, bytes.count, bytes.dimension, read_byte_row};
+}
+
 // The problem of the command line, null for kpca.
-const gs_linked_problem* find_linked(const std::string& name, FloatData* data) {
+const gs_linked_problem* find_linked(const std::string& name, bool is_float, FloatData* data) {
+  if (name == "any") {
+    return gradstream::link_any(source_of(is_float, *data), &data->any);
+  }
   if (name == gradstream::kNetworkOps.name) {
     return &data->gsn.problem;
   }
@@ -478,37 +400,6 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
   return gradstream::kExitOk;
 }
 
-// What no run of the problem can take; empty: nothing. How many classes a run of logistic has it says later.
-std::string find_label_fault(const Arguments& arguments, const gradstream::ClientMainOptions& options,
-                             const FloatData& data) {
-  using gradstream::Shape;
-  const bool is_logistic = arguments.problem == "logistic";
-  if (!is_logistic && arguments.problem != "perceptron" && arguments.problem != "lenet") {
-    return "";
-  }
-  if (data.samples.dimension < 2) {
-    return "a sample of " + arguments.problem + " is some inputs and the label, and this shard's have one value";
-  }
-  const gradstream::SampleSource source = {&data.shard, data.shard.count, data.shard.dimension, read_row};
-  const gradstream::Problem& problem = options.problem->problem;
-  const Shape shape{data.samples.dimension - 1, gradstream::kDimensionMax};
-  std::vector<uint64_t> memory(data.samples.dimension + 16);
-  gradstream::Arena arena(memory.data(), memory.size() * sizeof(uint64_t));
-  gradstream::SampleFault fault;
-  static_cast<void>(
-      problem.ops->find_fault(problem.context != nullptr ? problem.context : &source, shape, arena, &fault));
-  if (fault.what == nullptr) {
-    return "";
-  }
-  std::array<char, 32> label = {};
-  std::snprintf(label.data(), label.size(), "%g", static_cast<double>(fault.value));
-  const std::string most = is_logistic ? "" : " to " + std::to_string(static_cast<uint32_t>(fault.most));
-  return "sample " + std::to_string(fault.sample + 1) + " (from 1) has the label " + label.data() + "; " +
-         arguments.problem + " takes whole numbers from 0" + most +
-         ", 0 or 1 for two classes: relabel the data, as `gradstream data pack "
-         "--map-labels` does";
-}
-
 // 0, or the exit status.
 int open_network(const Arguments& arguments, FloatData* data) {
   if (arguments.network.empty()) {
@@ -524,11 +415,7 @@ int open_network(const Arguments& arguments, FloatData* data) {
 
 // Joins network and samples. 0, or the exit status.
 int bind_network(const Arguments& arguments, bool is_float, FloatData* data) {
-  using gradstream::SampleSource;
-  const gradstream::Shard& bytes = data->byte_shard;
-  const SampleSource source = is_float ? SampleSource{&data->shard, data->shard.count, data->shard.dimension, read_row}
-                                       : SampleSource{&bytes, bytes.count, bytes.dimension, read_byte_row};
-  if (const std::string fault = gradstream::bind_network(source, &data->gsn); !fault.empty()) {
+  if (const std::string fault = gradstream::bind_network(source_of(is_float, *data), &data->gsn); !fault.empty()) {
     return fail(gradstream::kExitData, arguments.data + ": " + fault);
   }
   // The arena first: where it is large enough, so is the memory for a look at the samples.
@@ -568,11 +455,12 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
   } else {
     options->shard = bytes;
   }
-  options->problem = find_linked(arguments.problem, data);
+  options->problem = find_linked(arguments.problem, is_float, data);
   const bool is_network = !arguments.network.empty();
   const int code = is_network ? bind_network(arguments, is_float, data) : check_widths(arguments, *data);
   if (code == gradstream::kExitOk && is_float && !is_network) {
-    data->fault = find_label_fault(arguments, *options, *data);
+    const gradstream::SampleSource rows = {&data->shard, data->shard.count, data->shard.dimension, read_row};
+    data->fault = options->problem == nullptr ? "" : gradstream::find_label_fault(options->problem->problem, rows);
   }
   options->data_fault = data->fault.empty() ? nullptr : data->fault.c_str();
   return code;
@@ -596,12 +484,109 @@ int end_parse(const CLI::App& app, const CLI::ParseError& error) {
 
 // How this client takes part.
 void take_terms(const Arguments& arguments, gradstream::ClientMainOptions* options) {
+  options->power = arguments.power == "battery" ? GS_POWER_BATTERY : GS_POWER_MAINS;
   options->run = arguments.run;
   options->retry_ms = arguments.retry_ms;
   options->step_delay_ms = arguments.step_delay_ms;
   options->refuses_sums = arguments.no_sums;
   options->until_finished = arguments.until_finished;
   options->once = arguments.once;
+}
+
+// What both uses of a device have in common: its name, and the memory that it starts with.
+struct Device {
+  std::string name;
+  std::vector<char> identity;
+  gradstream::Certificate certificate;
+  std::vector<uint8_t> arena;
+  std::vector<uint8_t> restore_buffer;
+};
+
+// Puts them into the options. 0, or the exit status.
+int open_device(const Arguments& arguments, const std::string& host, Device* device,
+                gradstream::ClientMainOptions* options) {
+  const bool by_certificate = !arguments.certificate.empty();
+  const gradstream::CertificateFiles files = {arguments.server_ca, arguments.certificate, arguments.key,
+                                              arguments.server_name};
+  if (const int code = by_certificate ? gradstream::load_certificate(files, host, &device->certificate,
+                                                                     &device->identity, &device->name)
+                                      : gradstream::load_identity(arguments.identity, &device->identity, &device->name);
+      code != 0) {
+    return code;
+  }
+  device->arena.resize(size_t{arguments.arena_kib} * 1024);
+  device->restore_buffer.resize(arguments.state == "none" ? 0 : device->arena.size());
+  options->identity_text = device->identity;
+  options->arena = device->arena;
+  options->arena_remedy = "give more with --arena-kib";
+  options->has_storage = arguments.state != "none";
+  options->restore_buffer = device->restore_buffer;
+  options->key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
+  options->credentials = by_certificate ? &device->certificate.credentials : nullptr;
+  options->server_name = device->certificate.server_name.c_str();
+  return gradstream::kExitOk;
+}
+
+int read_byte_sample(const void* shard, uint32_t index, float* out) {
+  gradstream::read_shard(*static_cast<const gradstream::Shard*>(shard), index, out);
+  return 0;
+}
+
+// The samples of the file that `arguments` names as data. 0, or the exit status.
+int take_samples(const Arguments& arguments, gradstream::PosixData* file, FloatData* data,
+                 gradstream::ClientMainOptions* options, gs_sample_source* out) {
+  if (const int code = open_data(arguments, file); code != 0) {
+    return code;
+  }
+  if (const int code = take_data(arguments, file->bytes(), data, options); code != 0) {
+    return code;
+  }
+  const gradstream::Shard& bytes = data->byte_shard;
+  *out = options->samples != nullptr ? *options->samples
+                                     : gs_sample_source{&bytes, bytes.count, bytes.dimension, read_byte_sample};
+  return data->fault.empty() ? int{gradstream::kExitOk}
+                             : fail(gradstream::kExitData, arguments.data + ": " + data->fault);
+}
+
+// --score. The exit status.
+int run_score(const Arguments& arguments, bool has_threshold) {
+  if (has_threshold && arguments.data.empty()) {
+    return fail(gradstream::kExitUsage, "--threshold wants --data, the device's own samples");
+  }
+  if (has_threshold && arguments.quantile <= 0) {
+    return fail(gradstream::kExitUsage, "--threshold wants a quantile above 0, such as 0.99");
+  }
+  Device device;
+  gradstream::ClientMainOptions options;
+  if (const int code = open_device(arguments, "", &device, &options); code != 0) {
+    return code;
+  }
+  if (const int code = open_state(arguments.state, device.name, true); code != 0) {
+    return code;
+  }
+  Arguments of_table = arguments;
+  of_table.data = arguments.score;
+  gradstream::PosixData table_file, own_file;
+  FloatData table, own;
+  gradstream::ScoreRun run;
+  run.table_name = arguments.score;
+  run.state_name = state_path(arguments.state, device.name);
+  run.problem = arguments.problem.c_str();
+  run.has_threshold = has_threshold;
+  run.quantile = arguments.quantile;
+  if (has_threshold) {
+    if (const int code = take_samples(arguments, &own_file, &own, &options, &run.own); code != 0) {
+      return code;
+    }
+  }
+  if (const int code = take_samples(of_table, &table_file, &table, &options, &run.table); code != 0) {
+    return code;
+  }
+  run.own_name = arguments.data;
+  run.own_columns = own_file.names;
+  run.table_columns = table_file.names;
+  options.threshold_quantile = arguments.quantile;
+  return gradstream::score_table(options, run);
 }
 
 int run_client(int argc, char** argv) {
@@ -618,52 +603,44 @@ int run_client(int argc, char** argv) {
   }
   gradstream::posix_set_log_time(arguments.log_time == "on" ||
                                  (arguments.log_time == "auto" && !gradstream::posix_is_journald()));
-  std::string host, port, name;
-  if (const int code = split_server(arguments.server, &host, &port); code != 0) {
-    return code;
-  }
   if (arguments.identity.empty() && arguments.certificate.empty()) {
     return fail(gradstream::kExitUsage, "--identity is required, or --certificate with --key and --server-ca");
   }
+  if (!arguments.score.empty()) {
+    return run_score(arguments, app.count("--threshold") > 0);
+  }
+  if (arguments.server.empty() || arguments.data.empty()) {
+    return fail(gradstream::kExitUsage, arguments.server.empty() ? "--server is required: HOST:PORT of the server"
+                                                                 : "--data is required: the samples of this device");
+  }
+  std::string host, port;
+  if (const int code = split_server(arguments.server, &host, &port); code != 0) {
+    return code;
+  }
   gradstream::posix_set_server(host.c_str(), port.c_str());
 
-  std::vector<char> identity;
   gradstream::PosixData data;
   if (const int code = claim_if_needed(arguments); code != 0 || is_end_wanted()) {
     return code;
   }
-  Certificate certificate;
-  const bool by_certificate = !arguments.certificate.empty();
-  if (const int code = by_certificate ? load_certificate(arguments, host, &certificate, &identity, &name)
-                                      : load_identity(arguments.identity, &identity, &name);
-      code != 0) {
+  Device device;
+  gradstream::ClientMainOptions options;
+  if (const int code = open_device(arguments, host, &device, &options); code != 0) {
     return code;
   }
   if (const int code = open_data(arguments, &data); code != 0) {
     return code;
   }
-  if (const int code = open_state(arguments.state, name); code != 0) {
+  if (const int code = open_state(arguments.state, device.name, false); code != 0) {
     return code;
   }
-  std::vector<uint8_t> arena(size_t{arguments.arena_kib} * 1024);
-  std::vector<uint8_t> restore_buffer(arguments.state == "none" ? 0 : arena.size());
-
-  const std::string board = board_name();
-  gradstream::ClientMainOptions options;
+  const std::string board = gradstream::board_name();
   FloatData float_data;
   if (const int code = take_data(arguments, data.bytes(), &float_data, &options); code != 0) {
     return code;
   }
   options.board = board.c_str();
-  options.identity_text = identity;
   options.shard_name = arguments.data.c_str();
-  options.arena = arena;
-  options.arena_remedy = "give more with --arena-kib";
-  options.has_storage = arguments.state != "none";
-  options.restore_buffer = restore_buffer;
-  options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
-  options.credentials = by_certificate ? &certificate.credentials : nullptr;
-  options.server_name = certificate.server_name.c_str();
   take_terms(arguments, &options);
   options.exits_on_bad_data = true;
   options.feed_watchdog = feed_watchdog;

@@ -122,4 +122,14 @@ std::string identity_fault_text(std::span<const char> text, uint32_t line) {
   return words.data();
 }
 
+std::string board_name() {
+  std::string model;
+  std::ifstream file("/proc/device-tree/model");
+  if (std::getline(file, model, '\0') && !model.empty()) {
+    return model;
+  }
+  utsname system = {};
+  return uname(&system) == 0 ? std::string("linux-") + system.machine : "linux";
+}
+
 }  // namespace gradstream

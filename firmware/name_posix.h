@@ -26,6 +26,9 @@ std::string failed_line(const std::string& reason);
 // Of an identity's text that parse_identity() has refused at `line`: " line 2: key: expected ..." or " is empty".
 std::string identity_fault_text(std::span<const char> text, uint32_t line);
 
+// The model that the machine's device tree names, such as a Raspberry Pi's; else the processor.
+std::string board_name();
+
 }  // namespace gradstream
 
 #endif  // GRADSTREAM_FIRMWARE_NAME_POSIX_H_

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "firmware/application.h"
 #include "firmware/linked_problem.h"
 
 namespace gradstream {
@@ -51,6 +52,29 @@ bool is_valid(const gs_problem* problem) {
 static_assert(GS_MEASURE_POLL_MS == kMeasurePollMs && GS_MEASURE_TIMEOUT_MS == kMeasureTimeoutMs);
 
 }  // namespace
+
+Status score_own(const ScoreInput& input, Real* out) {
+  if (app.problem.ops != &ops || own.score == nullptr) {
+    return Status::kUnimplemented;
+  }
+  Real value = NAN;
+  const int code = own.score(own.context, input.model, input.sample, &value);
+  if (code != 0 || !std::isfinite(value)) {
+    return Status::kNotFinite;
+  }
+  *out = value;
+  return Status::kOk;
+}
+
+Status predict_own(const ScoreInput& input, Real* out) {
+  if (app.problem.ops != &ops || own.predict == nullptr) {
+    return Status::kUnimplemented;
+  }
+  const bool is_known =
+      all_finite(app.samples.dimension, input.sample) && own.predict(own.context, input.model, input.sample, out) == 0;
+  return is_known ? Status::kOk : Status::kNotFinite;
+}
+
 }  // namespace gradstream
 
 const gs_linked_problem* gs_own_problem(const gs_problem* problem) {

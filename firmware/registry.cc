@@ -47,7 +47,8 @@ constexpr const LeanForm* kLean = nullptr;
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, kLean, &kStageForm};
+  return Registry{
+      manifolds(), kEstimators, kSolvers, problems, kProximalLoss, kLean, kTakesUnits ? &kStageForm : nullptr};
 }
 
 }  // namespace gradstream

@@ -33,7 +33,8 @@ struct Shard {
 // limit; kNotFinite: scale or mean, or what byte 255 stands for by them. *out is set on kOk only.
 Status parse_shard(std::span<const uint8_t> bytes, Shard* out);
 
-// Writes sample `index` (dimension values) to out. Requires index < count.
+// Writes sample `index` (dimension values) to out, in the bits that SampleBytes says (runtime/problem/problem.h).
+// Requires index < count.
 void read_shard(const Shard& shard, uint32_t index, float* out);
 
 }  // namespace gradstream

@@ -147,8 +147,8 @@ std::vector<DeviceHabits> habits_of(const BigFleetOptions& options) {
   return habits;
 }
 
-// What the slowest device is behind (docs/operating.md): while it works, each other one makes as many updates as it has
-// time for, buffer_size of which are a version. Waits between two tasks make it less.
+// What the slowest device is behind (docs/how-to/slow_devices.md): while it works, each other one makes as many updates
+// as it has time for, buffer_size of which are a version. Waits between two tasks make it less.
 uint32_t staleness_of(const BigFleetOptions& options) {
   const std::vector<DeviceHabits> habits = habits_of(options);
   uint64_t slowest_ms = 1;

@@ -24,8 +24,16 @@ enum class Fault : uint8_t {
   kStorageFull,        // the disk takes nothing for a while
   kSilence,            // from now on nothing of one session arrives, in one direction or both, and nobody is told
   kPause,              // the operator pauses the run, and lets it go on some time later
+  // Where devices let the server hold their Pulls (SimOptions::holds_pulls):
+  kHeldCut,     // the connection of a device that is held drops
+  kHeldTwice,   // a device that is held sends its Pull once more
+  kSlowCommit,  // an update and the version that it closed become durable together
+  kDrain,       // the server goes away in an orderly way, and comes back
 };
-inline constexpr size_t kFaultCount = 13;
+inline constexpr size_t kFaultCount = 17;
+inline constexpr uint32_t kHoldFaultBits =
+    1U << static_cast<uint32_t>(Fault::kHeldCut) | 1U << static_cast<uint32_t>(Fault::kHeldTwice) |
+    1U << static_cast<uint32_t>(Fault::kSlowCommit) | 1U << static_cast<uint32_t>(Fault::kDrain);
 inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
                                                                      "duplicate",
                                                                      "reorder",
@@ -38,7 +46,11 @@ inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
                                                                      "bit_flip",
                                                                      "storage_full",
                                                                      "silence",
-                                                                     "pause"};
+                                                                     "pause",
+                                                                     "held_cut",
+                                                                     "held_twice",
+                                                                     "slow_commit",
+                                                                     "drain"};
 
 using FaultCounts = std::array<uint64_t, kFaultCount>;
 

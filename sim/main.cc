@@ -16,8 +16,10 @@
 
 #include "host/output_end.h"
 #include "host/standard_files.h"
+#include "server/rules/aggregator.h"
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "sim/big_fleet.h"
 #include "sim/simulation.h"
 
@@ -32,8 +34,8 @@ namespace {
 
 // Schedules within which a planted fault must be found.
 constexpr uint32_t kPlantedMax = 100;
-// Devices of one simulation. Reason: each has an arena, a store and its links; thousands still fit a laptop.
-constexpr uint32_t kDeviceCountMax = 4096;
+// Devices of one simulation. Reason: each has an arena, a store and its links, and 100,000 take 1.6 GiB.
+constexpr uint32_t kDeviceCountMax = 131'072;
 
 // Devices of a fleet in virtual time, which have small arenas and one model.
 constexpr uint32_t kFleetCountMax = 100'000;
@@ -124,6 +126,9 @@ void define(CLI::App& app, Arguments* out) {
   SimOptions& options = out->options;
   app.add_option("--devices", options.device_count, "devices")->check(CLI::Range(1U, kDeviceCountMax));
   app.add_option("--rounds", options.round_count, "rounds of the run")->check(CLI::Range(1U, 10000U));
+  app.add_option("--aggregators", options.aggregator_count,
+                 "sums that a version's updates go to, each to one by its device; merged when the version closes, and "
+                 "the digest is that of one sum");
   app.add_option("--seed", options.seed, "of everything");
   app.add_option("--schedules", out->schedules, "run so many schedules of faults; all must end in one digest")
       ->check(CLI::Range(1U, 1000000U));
@@ -134,7 +139,8 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
       ->check(CLI::IsMember({"none", "local", "memory", "unbiased"}));
   app.add_flag("--weigh-samples", options.memory_weighs_samples,
-               "correction memory or unbiased: a device weighs by its samples, not like any other; not under scheme_2");
+               "a device weighs by its samples, not like any other: with correction memory or unbiased, but not under "
+               "scheme_2, and with a delay rule");
   app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
   app.add_flag("--feedback", options.error_feedback, "add what an encoding left out to the next upload: tangents");
   app.add_flag("--product", options.is_product, "the model is a point of a product of four manifolds");
@@ -151,6 +157,9 @@ void define(CLI::App& app, Arguments* out) {
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
   app.add_flag("--timed", options.is_timed, "with --stragglers: ask each device for as many steps as it has time for");
+  app.add_flag("--hold", options.holds_pulls,
+               "three devices of four let the server hold their Pulls, and an Ack stand for the next one");
+  app.add_option("--arrival-rate", options.arrival_rate, "devices a second that a version wakes; 0: all at once");
   app.add_option("--measured", options.asks_needed, "losses are measured, each with its answer at ask N; 0: computed");
   app.add_option("--buffer", options.buffer_size,
                  "no rounds: a version with every so many updates, 0: rounds; one digest is not wanted")
@@ -191,6 +200,7 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   ++total->schedules;
   total->sum.event_count += result.event_count;
   total->sum.record_count += result.record_count;
+  total->sum.dropped_count += result.dropped_count;
   total->sum.snapshot_count += result.snapshot_count;
   total->sum.log_count += result.log_count;
   total->sum.duplicate_count += result.duplicate_count;
@@ -199,6 +209,7 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   total->sum.line_count += result.line_count;
   total->sum.client_deadline_count += result.client_deadline_count;
   total->sum.session_deadline_count += result.session_deadline_count;
+  total->sum.hold_count += result.hold_count;
   for (size_t i = 0; i < kFaultCount; ++i) {
     total->sum.faults[i] += result.faults[i];
   }
@@ -232,8 +243,9 @@ int report(const Arguments& arguments, const Total& total) {
   bool holds = has_plant ? total.broken > 0
                          : total.broken == 0 && (total.digests.size() == 1 || !has_one_digest(arguments.options));
   if (arguments.schedules >= 100 && !has_plant) {
+    const uint32_t wanted = arguments.options.fault_bits & ~(arguments.options.holds_pulls ? 0 : kHoldFaultBits);
     for (size_t i = 0; i < kFaultCount; ++i) {
-      if ((arguments.options.fault_bits >> i & 1U) != 0 && total.sum.faults[i] == 0) {
+      if ((wanted >> i & 1U) != 0 && total.sum.faults[i] == 0) {
         print_format("%s was never injected\n", kFaultNames[i]);
         holds = false;
       }
@@ -249,14 +261,16 @@ int report(const Arguments& arguments, const Total& total) {
     print_format(" planted_found=%u", total.broken > 0 ? 1 : 0);
   }
   print_format(
-      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu lines=%llu "
-      "client_deadlines=%llu session_deadlines=%llu%s\n",
+      " events=%llu records=%llu dropped=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu lines=%llu "
+      "client_deadlines=%llu session_deadlines=%llu held=%llu%s\n",
       static_cast<unsigned long long>(total.sum.event_count), static_cast<unsigned long long>(total.sum.record_count),
+      static_cast<unsigned long long>(total.sum.dropped_count),
       static_cast<unsigned long long>(total.sum.snapshot_count), static_cast<unsigned long long>(total.sum.log_count),
       static_cast<unsigned long long>(total.sum.duplicate_count), static_cast<unsigned long long>(total.sum.late_count),
       static_cast<unsigned long long>(total.sum.partial_count), static_cast<unsigned long long>(total.sum.line_count),
       static_cast<unsigned long long>(total.sum.client_deadline_count),
-      static_cast<unsigned long long>(total.sum.session_deadline_count), faults_text(total.sum.faults).c_str());
+      static_cast<unsigned long long>(total.sum.session_deadline_count),
+      static_cast<unsigned long long>(total.sum.hold_count), faults_text(total.sum.faults).c_str());
   return holds ? 0 : 1;
 }
 
@@ -340,9 +354,20 @@ int run(int argc, char** argv) {
     arguments.options.encoding = arguments.encoding == "f32"    ? Encoding::kF32
                                  : arguments.encoding == "bf16" ? Encoding::kBf16
                                                                 : Encoding::kInt8;
-    if (arguments.options.memory_weighs_samples &&
+    const bool is_delayed = sim_parameters(arguments.options).delay->delay_rule != DelayRule::kNone;
+    if (arguments.options.memory_weighs_samples && !is_delayed &&
         (!sim_parameters(arguments.options).has_memory() || arguments.participation == "scheme_2")) {
-      throw CLI::ValidationError("--weigh-samples", "wants --correction memory or unbiased, and not scheme_2");
+      throw CLI::ValidationError("--weigh-samples",
+                                 "wants --correction memory or unbiased, and not scheme_2, or a run without rounds");
+    }
+    const Objection objection =
+        check_aggregator_count(sim_parameters(arguments.options), arguments.options.aggregator_count);
+    if (objection) {
+      throw CLI::ValidationError("--aggregators", objection.sentence);
+    }
+    const Objection refusal = check_parameters(sim_parameters(arguments.options));
+    if (refusal && arguments.fleet_count == 0) {  // a fleet has parameters of its own
+      throw CLI::ValidationError("no server would run this", refusal.sentence);
     }
     const bool has_schedules =
         arguments.schedules > 0 || arguments.schedule.has_value() || is_planted(arguments.options);

@@ -61,6 +61,7 @@ std::string Oracle::on_record(const JournalRecord& record) {
         return "a task was issued in a paused run" + at(record);
       }
       forget_tasks(record.device(), record.task_sequence());
+      given_[record.device()] = record.task_sample_count();
       return issued_.emplace(task, Issued{record.version(), record.task_sample_count()}).second
                  ? ""
                  : "a task sequence was issued twice" + at(record);
@@ -205,6 +206,7 @@ std::string Oracle::on_update(const JournalRecord& record) {
   share.steps_done = record.steps_done();
   share.weight = record.weight();
   share.samples = parameters_.memory_weighs_samples() ? issued->second.samples : 1;
+  share.sample_share = sample_share(issued->second.samples);
   share.inverse_participation = record.inverse_participation();
   share.values.resize(record.payload().size() / sizeof(float));
   Status status = decode_values(Encoding::kF32, share.values.size(), record.payload().data(), record.payload().size(),
@@ -319,7 +321,8 @@ float Oracle::step_scale() const {
   }
   if (parameters_.delay->delay_rule != DelayRule::kNone) {
     const bool is_single = parameters_.trigger->buffer_size == 1;
-    const Real share = is_single ? static_cast<Real>(shares_.back().weight) / static_cast<Real>(kStalenessOne) : 1;
+    const Real staleness = static_cast<Real>(shares_.back().weight) / static_cast<Real>(kStalenessOne);
+    const Real share = is_single ? staleness * shares_.back().sample_share : 1;
     return parameters_.steps->server_step * share;
   }
   uint64_t weight = 0;
@@ -338,15 +341,15 @@ float Oracle::step_scale() const {
 
 // Every coefficient again, from the updates in the journal, in plain integers.
 std::string Oracle::check_blocks(const VersionRecord& record) const {
-  std::set<std::pair<uint32_t, uint32_t>> keys;
-  for (const Share& share : shares_) {
-    keys.emplace(share.base_version, share.owner);
-  }
-  if (keys.size() != record.blocks.size()) {
+  const std::map<std::pair<uint32_t, uint32_t>, Shares> shares = shares_by_block();
+  const int64_t divisor = fold_divisor();
+  if (shares.size() != record.blocks.size()) {
     return "a version has not one block for each base version and owner";
   }
   for (const RecordBlock& block : record.blocks) {
-    std::string fault = check_block(block);
+    const auto of_block = shares.find({block.base_version, block.owner});
+    std::string fault =
+        of_block == shares.end() ? "a version has a block of nobody's" : check_block(block, of_block->second, divisor);
     if (!fault.empty()) {
       return fault;
     }
@@ -354,36 +357,35 @@ std::string Oracle::check_blocks(const VersionRecord& record) const {
   return "";
 }
 
-// The mean, under the weights of the whole version, of the shares of one block (all of them in a tangent run).
-std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t count) const {
+// The mean of these shares. divisor: fold_divisor(), which a version computes once.
+std::vector<Real> Oracle::fold(const Shares& shares, int64_t divisor, size_t count) const {
   const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold->fold_scale_log2));
-  const bool is_scalar = parameters_.stream() == StreamKind::kScalarStream;
-  int64_t total_weight = 0;
   std::vector<int64_t> sums(count);
-  for (const Share& share : shares_) {
-    total_weight += share.weight;
-    if (is_scalar && (share.base_version != base_version || share.owner != owner)) {
-      continue;
+  for (const Share* const share : shares) {
+    for (size_t q = 0; q < share->values.size() && q < count; ++q) {
+      const Real steps = is_mean_run() ? 1 : static_cast<Real>(share->steps_done);
+      const Real part = share->values[q] / (steps / share->inverse_participation);
+      sums[q] += share->weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
     }
-    for (size_t q = 0; q < share.values.size() && q < count; ++q) {
-      const Real steps = is_mean_run() ? 1 : static_cast<Real>(share.steps_done);
-      const Real part = share.values[q] / (steps / share.inverse_participation);
-      sums[q] += share.weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
-    }
-  }
-  if (is_unbiased(*parameters_.cohort)) {
-    const uint32_t population = cohorts_.at(version()).population;
-    total_weight = population > 0 ? int64_t{population} * kStalenessOne : total_weight;
   }
   std::vector<Real> means(count);
   for (size_t q = 0; q < count; ++q) {
-    means[q] = static_cast<Real>(rounded_quotient(sums[q], total_weight)) / static_cast<Real>(scale);
+    means[q] = static_cast<Real>(rounded_quotient(sums[q], divisor)) / static_cast<Real>(scale);
   }
   return means;
 }
 
-std::string Oracle::check_block(const RecordBlock& block) const {
-  const std::vector<Real> means = fold(block.base_version, block.owner, block.value_count);
+// Of all shares, in a tangent run.
+std::vector<Real> Oracle::fold_all(size_t count) const {
+  Shares shares;
+  for (const Share& share : shares_) {
+    shares.push_back(&share);
+  }
+  return fold(shares, fold_divisor(), count);
+}
+
+std::string Oracle::check_block(const RecordBlock& block, const Shares& shares, int64_t divisor) const {
+  const std::vector<Real> means = fold(shares, divisor, block.value_count);
   std::vector<uint8_t> bytes(encoded_size(block.encoding, means.size()));
   const Status status = encode_values(block.encoding, means.size(), means.data(), bytes.data());
   return status == Status::kOk && bytes == block.bytes ? "" : "a version is not the fold of the journal's updates";
@@ -391,7 +393,7 @@ std::string Oracle::check_block(const RecordBlock& block) const {
 
 // A1 again: X <- R_X(step mean).
 std::string Oracle::check_model(const VersionRecord& record) {
-  std::vector<Real> v = fold(0, 0, parameters_.model->shape.size());
+  std::vector<Real> v = fold_all(parameters_.model->shape.size());
   if (is_mean_run()) {
     for (size_t e = 0; e < v.size() && !record.mean.empty(); ++e) {
       FixedWord word = 0;
@@ -423,7 +425,7 @@ std::string Oracle::check_delayed(const VersionRecord& record) {
   Real effective_steps = 0;
   for (const Share& share : shares_) {
     effective_steps += static_cast<Real>(share.steps_done) / static_cast<Real>(shares_.size());
-    const Real weight = static_cast<Real>(share.weight) / static_cast<Real>(kStalenessOne);
+    const Real weight = static_cast<Real>(share.weight) / static_cast<Real>(kStalenessOne) * share.sample_share;
     add_scaled(size, weight / static_cast<Real>(share.steps_done), share.values.data(), v.data());
   }
   scale(size, parameters_.steps->server_step * effective_steps / static_cast<Real>(shares_.size()), v.data());
@@ -565,7 +567,7 @@ bool Oracle::is_anchor_phase() const { return parameters_.phase_count() > 1 && !
 std::string Oracle::check_anchors(const VersionRecord& record) {
   const Shape shape = parameters_.model->shape;
   const ManifoldOps& manifold = replica_.manifold();
-  std::vector<Real> g = fold(0, 0, shape.size());
+  std::vector<Real> g = fold_all(shape.size());
   scale(g.size(), -1, g.data());
   Secant secant;
   Status status = manifold.project_tangent(shape, replica_.model(), g.data(), g.data(), arena_);

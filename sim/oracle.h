@@ -66,7 +66,8 @@ class Oracle {
     uint32_t base_version = 0;
     uint32_t steps_done = 0;
     uint32_t weight = 0;
-    uint32_t samples = 1;  // that the device weighs by in a memory: 1 where all weigh the same
+    uint32_t samples = 1;   // that the device weighs by in a memory: 1 where all weigh the same
+    Real sample_share = 1;  // w_i of a run without rounds
     Real inverse_participation = 1;
     std::vector<Real> values;
   };
@@ -108,6 +109,7 @@ class Oracle {
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
   std::string check_delayed(const VersionRecord& record);
+  Real sample_share(uint32_t samples) const;
   bool is_mean_run() const;
   std::vector<Real> next_point(const std::vector<Real>& step);
   // The memory form again: of its updates h, d and the point, and what must stand in a record or replica of them.
@@ -119,8 +121,13 @@ class Oracle {
   MemoryStep memory_step(float step_scale);
   std::pair<int64_t, int64_t> step_weight(const Share& share, const Share& update, int64_t total, int64_t count) const;
   std::string check_memory(const VersionRecord& record, const MemoryStep& step) const;
-  std::vector<Real> fold(uint32_t base_version, uint32_t owner, size_t count) const;
-  std::string check_block(const RecordBlock& block) const;
+  // Of one block: the same base version and owner.
+  using Shares = std::vector<const Share*>;
+  std::map<std::pair<uint32_t, uint32_t>, Shares> shares_by_block() const;
+  int64_t fold_divisor() const;
+  std::vector<Real> fold(const Shares& shares, int64_t divisor, size_t count) const;
+  std::vector<Real> fold_all(size_t count) const;
+  std::string check_block(const RecordBlock& block, const Shares& shares, int64_t divisor) const;
   std::string check_cohort(const VersionRecord& record);
   bool is_anchor_phase() const;
   std::string check_anchors(const VersionRecord& record);
@@ -132,6 +139,7 @@ class Oracle {
   bool has_version_ = false;
   uint64_t last_sequence_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, Issued> issued_;  // by device and task
+  std::map<uint32_t, uint32_t> given_;                      // by device: the samples that its last task names
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
   std::set<std::pair<uint32_t, uint32_t>> answered_;                  // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other

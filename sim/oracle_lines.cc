@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <set>
 
 #include "runtime/problem/problem.h"
 #include "server/run/run_core.h"
@@ -96,28 +95,27 @@ Real Oracle::open_step() const {
 std::vector<Real> Oracle::direction() const {
   const Shape shape = parameters_.model->shape;
   if (shares_.empty() || parameters_.stream() != StreamKind::kScalarStream) {
-    std::vector<Real> d = shares_.empty() ? std::vector<Real>() : fold(0, 0, shape.size());
+    std::vector<Real> d = shares_.empty() ? std::vector<Real>() : fold_all(shape.size());
     if (!is_mean_run()) {
       const Real unit = stages_.open == TaskStage::kStart || is_anchor_phase() ? Real{1} : open_step();
       std::transform(d.begin(), d.end(), d.begin(), [unit](Real x) { return -x / unit; });
     }
     return d;
   }
-  std::set<std::pair<uint32_t, uint32_t>> keys;
   size_t longest = 0;
   for (const Share& share : shares_) {
-    keys.emplace(share.base_version, share.owner);
     longest = std::max(longest, share.values.size());
   }
   std::vector<double> sum(shape.size());
   std::vector<Real> u(shape.size());
-  for (const auto& [base_version, owner] : keys) {
-    std::vector<Real> means = fold(base_version, owner, longest);
+  const int64_t divisor = fold_divisor();
+  for (const auto& [key, shares] : shares_by_block()) {
+    std::vector<Real> means = fold(shares, divisor, longest);
     std::vector<uint8_t> bytes(encoded_size(parameters_.wire->record_encoding, means.size()));
     static_cast<void>(encode_values(parameters_.wire->record_encoding, means.size(), means.data(), bytes.data()));
     static_cast<void>(
         decode_values(parameters_.wire->record_encoding, means.size(), bytes.data(), bytes.size(), means.data()));
-    const DirectionSpec spec = direction_spec(parameters_, base_version, owner);
+    const DirectionSpec spec = direction_spec(parameters_, key.first, key.second);
     for (uint32_t q = 0; q < means.size(); ++q) {
       fill_direction(spec, shape, q / spec.direction_count, q % spec.direction_count, u.data());
       for (size_t e = 0; e < u.size(); ++e) {

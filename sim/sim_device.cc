@@ -8,6 +8,7 @@
 namespace gradstream {
 namespace {
 
+// Of a device, bytes. Reason: enough for every run of the simulator; pages that nobody writes cost nothing.
 constexpr size_t kArenaSize = size_t{1} << 16;
 constexpr uint32_t kSampleCountMin = 6;
 constexpr uint32_t kSampleCountSpread = 5;
@@ -22,7 +23,7 @@ constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kS
 }  // namespace
 
 SimDevice::SimDevice(uint32_t index, const RunParameters& parameters)
-    : index_(index), memory_(kArenaSize / sizeof(uint64_t)) {
+    : index_(index), memory_(std::make_unique_for_overwrite<uint64_t[]>(kArenaSize / sizeof(uint64_t))) {
   RandomKey key;
   key.seed = parameters.seed;
   key.owner = index;
@@ -103,8 +104,9 @@ void SimDevice::boot() {
   config.has_storage = true;
   config.steps = {read_step, this};
   config.min_retry_ms = 100;
+  config.holds_pulls = holds_pulls;
   client_.reset();
-  arena_ = std::make_unique<Arena>(memory_.data(), kArenaSize);
+  arena_ = std::make_unique<Arena>(memory_.get(), kArenaSize);
   client_ = std::make_unique<Client>(config, *arena_);
   if (!saved_.empty()) {
     GS_ASSERT(client_->restore(saved_) == Status::kOk);  // storage is whole: old or new

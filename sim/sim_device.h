@@ -21,6 +21,7 @@ class SimDevice {
   SimDevice(const SimDevice&) = delete;
   SimDevice& operator=(const SimDevice&) = delete;
 
+  uint32_t index() const { return index_; }
   bool is_alive() const { return client_ != nullptr; }
   Client& client() { return *client_; }
   const Client& client() const { return *client_; }
@@ -38,6 +39,7 @@ class SimDevice {
   // Turns one bit of the model over; false when the client is not between two exchanges or has no model.
   bool flip_bit(uint64_t draw);
 
+  bool holds_pulls = false;   // from the next boot on the server may hold its Pulls
   uint32_t step_ms = 1;       // of one local step
   uint64_t session = 0;       // 0: none
   uint64_t poll_ms = 0;       // of the next poll
@@ -61,7 +63,7 @@ class SimDevice {
   Measurement measurement_;
   uint32_t asks_needed_ = 0;
   uint32_t asks_ = 0;  // of the question that was asked last
-  std::vector<uint64_t> memory_;
+  std::unique_ptr<uint64_t[]> memory_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Client> client_;
   static Result<size_t> read_step(void* context, uint32_t index, uint8_t* out, size_t capacity);

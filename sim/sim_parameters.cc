@@ -66,7 +66,7 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
     p.trigger->staleness_max = 6;
     if (p.local->solver == SolverId::kGradientStream && !options.chooses_step) {
       p.delay->delay_rule = DelayRule::kAsgd;
-      p.fold->fold_weight = FoldWeight::kUniform;
+      p.fold->fold_weight = options.memory_weighs_samples ? FoldWeight::kSampleCount : FoldWeight::kUniform;
       p.steps->server_step = Real{1} / 2;
     }
   }
@@ -129,6 +129,7 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.trigger->extension_count_max = 2;
   p.pace->retry_min_ms = 5;
   p.pace->retry_max_ms = 50;
+  p.pace->arrival_rate = options.arrival_rate;
   if (p.local->solver == SolverId::kTangentMean) {
     p.local->proximal = Real{1} / 8;
   }

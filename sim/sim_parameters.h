@@ -13,18 +13,22 @@ struct SimOptions {
   uint32_t device_count = 4;
   uint32_t round_count = 8;
   uint32_t seed = 1;
+  uint32_t aggregator_count = 1;  // sums that a version's updates go to, by device, merged when it closes
   StreamKind stream = StreamKind::kScalarStream;
   bool uploads_means = false;  // tangents are the mean gradients of solver projection (A10), not RFedAGS's
   CorrectionForm correction_form = CorrectionForm::kLocal;  // of solver projection
-  bool memory_weighs_samples = false;                       // a memory's w_i are N_i / N, not 1/n; not under scheme 2
-  Encoding encoding = Encoding::kF32;                       // of uploads and, but with a memory, records
-  bool error_feedback = false;                              // of tangents that are not in f32
-  bool is_product = false;                                  // of several manifolds, not Stiefel alone
-  bool is_grassmann = false;                                // the subspaces of those Stiefel points
-  bool is_fixed_rank = false;                               // matrix completion at rank 2
-  Real holdout_share = 0;                                   // with evaluations in every second round
-  uint32_t asks_needed = 0;                                 // losses are measured, with so many asks; 0: computed
-  uint32_t fault_bits = 0;                                  // bit n: Fault n may happen
+  // A memory's w_i are N_i / N, not 1/n; not under scheme 2. Without rounds they are N_i by their mean, not 1.
+  bool memory_weighs_samples = false;
+  Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
+  bool error_feedback = false;         // of tangents that are not in f32
+  bool is_product = false;             // of several manifolds, not Stiefel alone
+  bool is_grassmann = false;           // the subspaces of those Stiefel points
+  bool is_fixed_rank = false;          // matrix completion at rank 2
+  Real holdout_share = 0;              // with evaluations in every second round
+  bool holds_pulls = false;            // most devices let the server hold their Pulls
+  uint32_t arrival_rate = 0;           // as the run's
+  uint32_t asks_needed = 0;            // losses are measured, with so many asks; 0: computed
+  uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;              // close early, weigh late updates, accept partial work: the digest depends on the schedule
   bool is_timed = false;  // with stragglers: each device's steps by its step time

@@ -3,18 +3,27 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/coordinator/fleet.h"
 #include "server/run/run_core.h"
 #include "sim/end_check.h"
 
 namespace gradstream {
 namespace {
 
+// Rounds between two checkpoints, so that a schedule of eight has several.
+constexpr uint32_t kCheckpointRounds = 2;
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 // After the last fault every device stands at the last version within so much virtual time. Reason: the longest chain
 // is an answer deadline, a back-off, a session and a round's slowest device.
 constexpr uint64_t kCalmMaxMs = 180'000;
+// Events of a schedule, and of each device for each version where these are more. Reason: a calm device needs some
+// thirty, and a run that comes to no end must be found.
 constexpr uint64_t kEventCountMax = 2'000'000;
+constexpr uint64_t kDeviceEventCountMax = 1000;
 constexpr uint32_t kRun = 7;
+// A fleet of at most so many devices has its counts compared with its devices after each event. Reason: it is a look at
+// all of them.
+constexpr uint32_t kCountedMax = 16;
 
 // Odds of a spontaneous fault at each event, and of those that belong to a commit or an action.
 constexpr uint32_t kFaultOdds = 70;
@@ -22,6 +31,10 @@ constexpr uint32_t kCommitOdds = 40;
 constexpr uint32_t kActionOdds = 500;
 // The session_idle_max_ms of the simulated shell. Reason: the default is ten minutes, longer than a run here.
 constexpr uint64_t kSessionIdleMaxMs = 60'000;
+// As a server of that limit holds Pulls.
+constexpr uint32_t kHoldLimitMs = kSessionIdleMaxMs / 2;
+// One device in so many does not let its Pulls be held.
+constexpr uint32_t kPollingPeriod = 4;
 
 // How long the pause of an operator lasts. Reason: shorter and longer than report_deadline_ms with stragglers; devices
 // ask all the time, and longer pauses would be most of a schedule.
@@ -36,6 +49,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
       dice_(options.seed, schedule),
       faults_(options.fault_bits, dice_),
       network_(dice_, faults_, events_),
+      holds_(kHoldLimitMs, options.arrival_rate, options.device_count),
       oracle_(parameters_) {
   const uint32_t last_version = parameters_.version_count();
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
@@ -46,6 +60,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
     }
     const SampleSource& source = devices_[i]->source();
     oracle_.hold_samples(i, devices_[i]->samples(), source.count, source.dimension);
+    devices_[i]->holds_pulls = options.holds_pulls && i % kPollingPeriod != kPollingPeriod - 1;
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
     devices_[i]->poll_ms = kNever;
     push(dice_.between(0, 100), SimEventKind::kDeviceBoot, i, 0);
@@ -68,10 +83,12 @@ void Simulation::broken(const std::string& sentence) {
 
 // Now and then one of the faults that need no occasion.
 void Simulation::inject() {
-  constexpr std::array<Fault, 7> kSpontaneous = {Fault::kLoss,    Fault::kDeviceCrash, Fault::kServerCrash,
-                                                 Fault::kBitFlip, Fault::kSlow,        Fault::kSilence,
-                                                 Fault::kPause};
-  const Fault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
+  constexpr size_t kHoldKinds = 3;  // the last ones
+  constexpr std::array<Fault, 10> kSpontaneous = {
+      Fault::kLoss,    Fault::kDeviceCrash, Fault::kServerCrash, Fault::kBitFlip,   Fault::kSlow,
+      Fault::kSilence, Fault::kPause,       Fault::kHeldCut,     Fault::kHeldTwice, Fault::kDrain};
+  const size_t kinds = kSpontaneous.size() - (options_.holds_pulls ? 0 : kHoldKinds);
+  const Fault fault = kSpontaneous[dice_.between(0, kinds - 1)];
   if (!faults_.may(fault, kFaultOdds)) {
     return;
   }
@@ -99,6 +116,8 @@ bool Simulation::inject_into(Fault fault, uint32_t index) {
     has_happened = pause();
   } else if (fault == Fault::kBitFlip) {
     has_happened = device.flip_bit(dice_.between(0, 1U << 20));
+  } else if ((kHoldFaultBits >> static_cast<uint32_t>(fault) & 1U) != 0) {
+    has_happened = inject_into_held(fault, index);
   } else if (fault == Fault::kSlow) {
     device.step_ms = device.step_ms > 100 ? device.step_ms / 20 : device.step_ms * 20;
   } else {
@@ -107,14 +126,25 @@ bool Simulation::inject_into(Fault fault, uint32_t index) {
   return has_happened;
 }
 
-bool Simulation::is_done() const {
+uint64_t Simulation::event_count_max() const {
+  return std::max(kEventCountMax, kDeviceEventCountMax * devices_.size() * parameters_.version_count());
+}
+
+// Whoever was not there at the last look is looked at first: a look at all for each event would be quadratic.
+bool Simulation::is_done() {
   if (server_ == nullptr || oracle_.version() != parameters_.version_count() || !pending_.empty()) {
     return false;
   }
-  return std::all_of(devices_.begin(), devices_.end(), [this](const auto& device) {
+  const auto is_there = [this](const auto& device) {
     return device->is_alive() && device->client().run_finished() &&
            device->client().replica().version() == oracle_.version() && device->client().digest() == oracle_.digest();
-  });
+  };
+  if (!is_there(devices_[awaited_])) {
+    return false;
+  }
+  const auto other = std::find_if_not(devices_.begin(), devices_.end(), is_there);
+  awaited_ = other == devices_.end() ? 0 : static_cast<size_t>(other - devices_.begin());
+  return other == devices_.end();
 }
 
 SimResult Simulation::run() {
@@ -131,7 +161,7 @@ SimResult Simulation::run() {
       check_server();
       schedule_tick();
     }
-    if (++result_.event_count > kEventCountMax ||
+    if (++result_.event_count > event_count_max() ||
         (!faults_.are_on() && now_ms_ > calm_since_ms_ + kCalmMaxMs + kCalmMaxMs * parameters_.version_count() / 10)) {
       broken("the run does not come to its end: version " + std::to_string(oracle_.version()) + " after " +
              std::to_string(now_ms_) + " ms");
@@ -147,12 +177,16 @@ SimResult Simulation::run() {
   result_.digest = oracle_.digest();
   result_.virtual_ms = now_ms_;
   result_.record_count = store_.records().size();
+  result_.hold_count = holds_.hold_count();
+  result_.dropped_count = store_.records().size() - kept_.records().size();
   return result_;
 }
 
 // What must hold of the server whenever it stands still.
 void Simulation::check_server() {
   broken(oracle_.on_state(*server_));
+  broken(holds_.check(*server_, now_ms_));
+  broken(options_.device_count <= kCountedMax ? server_->fleet().find_miscount() : "");
   // One record for each device's task or verdict, a version, a run event, and the operator's: more would be a queue
   // without a bound.
   if (pending_.size() > 2 * devices_.size() + 3) {
@@ -172,7 +206,7 @@ void Simulation::check_end() {
     broken("nothing is left to happen, and the run is not at its end");
     return;
   }
-  Coordinator replayed(kRun, parameters_, device_names());
+  Coordinator replayed(kRun, parameters_, device_names());  // with one sum, whatever the run had
   FoldedCounts counts;
   broken(check_end_of_run(parameters_, store_.records(), *server_, waits_for_all(options_), &replayed, &counts));
   result_.late_count = counts.late;
@@ -263,6 +297,7 @@ void Simulation::handle_up(const SimEvent& event) {
     on_frame_up(event);
   } else {
     network_.close(event.session);
+    holds_.forget(event.session);
     server_->on_session_closed(event.session, now_ms_);
     take_server_actions();
   }
@@ -273,9 +308,7 @@ void Simulation::handle_up(const SimEvent& event) {
 void Simulation::schedule_poll(SimDevice& device, uint64_t at_ms) {
   if (at_ms < device.poll_ms) {
     device.poll_ms = at_ms;
-    const auto same = [&](const auto& other) { return other.get() == &device; };
-    const auto index = std::find_if(devices_.begin(), devices_.end(), same) - devices_.begin();
-    push(at_ms, SimEventKind::kPoll, static_cast<uint32_t>(index), 0);
+    push(at_ms, SimEventKind::kPoll, device.index(), 0);
   }
 }
 
@@ -367,6 +400,7 @@ bool Simulation::drop_link(uint64_t session) {
   network_.close(session);
   push(now_ms_ + network_.latency_ms(), SimEventKind::kCloseDown, index, session);
   if (server_ != nullptr) {
+    holds_.forget(session);
     server_->on_session_closed(session, now_ms_);
     take_server_actions();
   }
@@ -389,15 +423,15 @@ void Simulation::boot_server() {
   }
   RunParameters served = parameters_;
   served.steps->server_step *= options_.plants_step ? 1.25F : 1.0F;
-  server_ = std::make_unique<Coordinator>(kRun, served, device_names());
+  server_ = std::make_unique<Coordinator>(kRun, served, device_names(), options_.aggregator_count);
+  server_->set_limits({{}, kHoldLimitMs});
   if (options_.plants_double_fold) {
     server_->plant_double_fold_for_test();
   }
-  for (const JournalRecord& record : store_.records()) {
-    if (server_->replay(record) != Status::kOk) {
-      broken("the journal does not replay after a crash");
-      return;
-    }
+  server_->set_checkpoints(kCheckpointRounds * options_.device_count, 0);
+  replay_kept();
+  if (!result_.fault.empty()) {
+    return;
   }
   tick_ms_ = kNever;
   server_->start(now_ms_);
@@ -407,7 +441,10 @@ void Simulation::boot_server() {
 
 void Simulation::crash_server() {
   server_.reset();
+  holds_.forget_all();
+  checkpoint_.reset();
   pending_.clear();
+  is_commit_slow_ = false;
   is_commit_due_ = false;
   is_disk_full_ = false;
   for (const auto& [session, link] : network_.links()) {
@@ -491,15 +528,20 @@ bool Simulation::do_server_action(const Action& action) {
       if (action.kind == ActionKind::kClose) {
         push(at_ms, SimEventKind::kCloseDown, index, action.session);
         network_.close(action.session);
+        holds_.forget(action.session);
         server_->on_session_closed(action.session, now_ms_);
         break;
       }
       const bool is_welcome = action.message.which_body == gs_ServerMessage_welcome_tag;
       broken(oracle_.on_message(index, action.message, is_welcome ? link->hello : link->pull));
+      broken(holds_.on_sent(action.session, action.message, now_ms_));
       send_down(action.session, at_ms, action.message);
       note_sent(action.session, action.message);
       break;
     }
+    case ActionKind::kCheckpoint:
+      checkpoint_ = action.checkpoint;
+      break;
     case ActionKind::kPublish:
       broken(action.version == oracle_.version() ? "" : "a version was published before it was durable");
       break;
@@ -527,9 +569,10 @@ void Simulation::on_frame_up(const SimEvent& event) {
   link->reader.pop();
   if (message.which_body == gs_DeviceMessage_hello_tag) {
     link->hello = oracle_.request(message.body.hello.lost_task_sequence);
-  } else if (message.which_body == gs_DeviceMessage_pull_tag) {
-    link->pull = oracle_.request(0);
+  } else if (message.which_body != gs_DeviceMessage_status_report_tag) {
+    link->pull = oracle_.request(0);  // an update too: its Ack may stand for a Pull
   }
+  holds_.on_message(event.session, link->device, message, *server_, now_ms_);
   expect_device(event.session, kSessionIdleMaxMs);  // until this end has answered
   server_->on_message(event.session, link->device, message, now_ms_);
   take_server_actions();
@@ -567,7 +610,7 @@ void Simulation::note_sent(uint64_t session, const ServerMessage& message) {
     const uint32_t deadline_ms = message.body.task.deadline_ms;
     patience_ms = deadline_ms == 0 ? kSessionIdleMaxMs : patience_ms + deadline_ms;
   } else if (message.which_body == gs_ServerMessage_ack_tag) {
-    patience_ms += message.body.ack.retry.max_ms;
+    patience_ms = message.body.ack.hold ? kSessionIdleMaxMs : patience_ms + message.body.ack.retry.max_ms;
   } else if (message.which_body == gs_ServerMessage_wait_tag) {
     patience_ms += message.body.wait.retry.max_ms;
   }
@@ -592,6 +635,7 @@ void Simulation::on_session_due(const SimEvent& event) {
   send_down(event.session, at_ms, message);
   push(at_ms, SimEventKind::kCloseDown, event.device, event.session);
   network_.close(event.session);
+  holds_.forget(event.session);
   server_->on_session_closed(event.session, now_ms_);
   take_server_actions();
 }
@@ -602,6 +646,9 @@ void Simulation::commit() {
   }
   if (pending_.empty()) {
     is_commit_due_ = false;
+    return;
+  }
+  if (slow_commit()) {
     return;
   }
   if (faults_.may(Fault::kCrashBeforeCommit, kCommitOdds)) {
@@ -618,10 +665,12 @@ void Simulation::commit() {
     return;
   }
   GS_ASSERT(store_.append(pending_) == StoreStatus::kOk);
+  GS_ASSERT(kept_.append(pending_) == StoreStatus::kOk);
   for (const JournalRecord& record : pending_) {
     broken(oracle_.on_record(record));
   }
   const uint64_t sequence = pending_.back().sequence();
+  note_commit();
   pending_.clear();
   is_commit_due_ = false;
   if (faults_.may(Fault::kCrashAfterCommit, kCommitOdds)) {
@@ -629,11 +678,13 @@ void Simulation::commit() {
     crash_server();
     return;
   }
+  keep_checkpoint();
   server_->on_persisted(sequence, now_ms_);
   if (is_disk_full_) {
     is_disk_full_ = false;
     server_->on_storage_recovered(now_ms_);
   }
+  broken(holds_.check_woken(*server_, now_ms_));
   take_server_actions();
 }
 

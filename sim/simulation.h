@@ -15,6 +15,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store_memory.h"
 #include "sim/faults.h"
+#include "sim/hold_check.h"
 #include "sim/oracle.h"
 #include "sim/sim_device.h"
 #include "sim/sim_network.h"
@@ -22,12 +23,16 @@
 
 namespace gradstream {
 
+// Odds of a commit that is slow, where devices hold their Pulls.
+inline constexpr uint32_t kSlowCommitOdds = 20;
+
 struct SimResult {
   std::string fault;  // the first invariant that was broken; empty: none
   uint64_t digest = 0;
   uint64_t event_count = 0;
   uint64_t virtual_ms = 0;
   uint64_t record_count = 0;
+  uint64_t dropped_count = 0;  // of these, records that cuts of the journal dropped while the run went on
   uint64_t snapshot_count = 0;
   uint64_t log_count = 0;
   uint64_t duplicate_count = 0;         // updates that came again
@@ -36,6 +41,7 @@ struct SimResult {
   uint64_t line_count = 0;              // of the updates folded in training
   uint64_t client_deadline_count = 0;   // of the clients, that fired
   uint64_t session_deadline_count = 0;  // of the server's sessions
+  uint64_t hold_count = 0;              // Pulls that were held
   FaultCounts faults = {};
 };
 
@@ -52,7 +58,8 @@ class Simulation {
   void broken(const std::string& sentence);
   void inject();
   bool inject_into(Fault fault, uint32_t index);
-  bool is_done() const;
+  bool is_done();
+  uint64_t event_count_max() const;
   void check_server();
   void check_end();
   void handle(const SimEvent& event);
@@ -65,12 +72,16 @@ class Simulation {
   void do_client_action(uint32_t index, const ClientAction& action, uint64_t cost_ms);
   void send_up(uint32_t index, std::span<const uint8_t> bytes);
   void crash_device(uint32_t index);
+  bool is_held(const SimDevice& device) const;
+  bool inject_into_held(Fault fault, uint32_t first);
   bool drop_link(uint64_t session);
 
   // Server.
   std::vector<std::string> device_names() const;
   void boot_server();
   void crash_server();
+  void replay_kept();
+  void keep_checkpoint();
   bool pause();
   void resume();
   void follow_operator();
@@ -83,6 +94,9 @@ class Simulation {
   void send_down(uint64_t session, uint64_t at_ms, const ServerMessage& message);
   uint64_t arrival_down(uint64_t session);
   void commit();
+  bool slow_commit();
+  void note_commit();
+  bool drain_server();
   void schedule_tick();
 
   SimOptions options_;
@@ -92,18 +106,23 @@ class Simulation {
   SimEventQueue events_;
   FaultChances faults_;
   SimNetwork network_;
+  HoldCheck holds_;
   uint64_t now_ms_ = 0;
   uint32_t faulty_until_version_ = 0;
   uint64_t calm_since_ms_ = 0;
 
   std::vector<std::unique_ptr<SimDevice>> devices_;
+  size_t awaited_ = 0;  // a device that was not at the end when is_done() last looked
   uint64_t next_session_ = 1;
 
-  StoreMemory store_;
+  StoreMemory store_;  // all records, of which the oracle and the end of the run know
+  StoreMemory kept_;   // what a server finds: checkpoints, and the records that a cut has left
+  std::shared_ptr<const Checkpoint> checkpoint_;  // on its way to the disk
   Oracle oracle_;
   std::unique_ptr<Coordinator> server_;
   std::vector<JournalRecord> pending_;  // on their way to the disk
   bool is_commit_due_ = false;
+  bool is_commit_slow_ = false;
   bool is_disk_full_ = false;
   bool is_pause_wanted_ = false;
   uint64_t tick_ms_ = UINT64_MAX;

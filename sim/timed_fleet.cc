@@ -317,6 +317,7 @@ void TimedFleet::poll(uint32_t index) {
   if (device.is_silent) {
     return;
   }
+  const double begin = device_clock_ != nullptr ? device_clock_() : 0;
   for (const std::vector<uint8_t>& frame : std::exchange(device.inbox, {})) {
     device.reader.feed(frame);
     device.client->on_frame(device.reader.payload(), now_ms_);
@@ -324,6 +325,7 @@ void TimedFleet::poll(uint32_t index) {
   }
   const uint32_t steps = device.client->counters().local_steps;
   const ClientAction action = device.client->poll(now_ms_);
+  counts_.device_seconds += device_clock_ != nullptr ? device_clock_() - begin : 0;
   if (device.client->counters().local_steps != steps) {
     device.busy_ms = now_ms_ + device.habits.step_ms;
     device.is_silent = !device.habits.answers;
@@ -479,8 +481,12 @@ void TimedFleet::do_server_action(const Action& action) {
       }
       return;
     case ActionKind::kPublish:
-      is_over_ = is_over_ || !watch_(now_ms_, action.version, server_->model().model()) ||
-                 action.version == parameters_.version_count();
+      is_over_ =
+          is_over_ || !watch_(now_ms_, action.version, server_->model().model()) ||
+          action.version == parameters_.version_count() ||
+          (server_->run_state() == gs_RunState_RUN_STATE_FINISHED && action.version == server_->durable_version());
+      return;
+    case ActionKind::kCheckpoint:  // it asks for none
       return;
     case ActionKind::kLog:
       on_log(action);

@@ -53,9 +53,10 @@ struct TimedCounts {
   uint64_t bytes_up = 0;  // frames, without TLS
   uint64_t bytes_down = 0;
   uint64_t sessions = 0;
-  uint64_t losses = 0;     // connections that a frame took down
-  uint64_t resets = 0;     // devices that lost all, or their power
-  uint64_t queue_max = 0;  // most events that were to come
+  uint64_t losses = 0;        // connections that a frame took down
+  uint64_t resets = 0;        // devices that lost all, or their power
+  uint64_t queue_max = 0;     // most events that were to come
+  double device_seconds = 0;  // that all devices have computed, by the caller's clock (use_device_clock())
 };
 
 class TimedFleet {
@@ -96,6 +97,9 @@ class TimedFleet {
 
   // Before run(): the tables that the devices have, in place of all_manifolds(); they outlive the fleet.
   void use_manifolds(std::span<const ManifoldOps* const> manifolds) { manifolds_ = manifolds; }
+  // Before run(): counts what devices compute in the seconds of this clock, read around their work. Null, as it is
+  // without: nothing is counted.
+  void use_device_clock(double (*seconds)()) { device_clock_ = seconds; }
   // Before run(): the devices link the lean form of zeroth-order training, as boards may.
   void use_lean_form() { lean_ = &kLeanForm; }
 
@@ -149,6 +153,7 @@ class TimedFleet {
   FleetHabits habits_;
   std::span<const ManifoldOps* const> manifolds_ = all_manifolds();
   const LeanForm* lean_ = nullptr;
+  double (*device_clock_)() = nullptr;
   Dice dice_;
   std::unique_ptr<Coordinator> server_;
   std::vector<std::unique_ptr<Device>> devices_;

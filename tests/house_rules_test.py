@@ -131,7 +131,7 @@ SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
 PURE_BASE = ("server/base/enum_names.h", "server/base/fields.h", "server/base/objection.h", "server/base/rate_limit.h",
-             "server/base/session_id.h")
+             "server/base/recycled_queue.h", "server/base/session_id.h", "server/base/state_archive.h")
 
 # What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named
 # may reach everything.
@@ -157,7 +157,8 @@ ARROWS = {
     "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h", "host/shown.h"),
     # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
-                                   "server/watch/", "server/journal/journal_record.h", "server/journal/store.h",
+                                   "server/watch/", "server/journal/checkpoint.h", "server/journal/journal_record.h",
+                                   "server/journal/store.h",
                                    "server/journal/update_notes.h", "server/rules/model_average.h",
                                    "server/rules/progress_watch.h", "server/rules/smoothing_check.h", "server/run/",
                                    "host/shown.h"),
@@ -182,7 +183,7 @@ RUNTIME_HEADERS = set(
     "limits numbers numeric optional span string_view tuple type_traits utility version "
     "stdbool.h stddef.h stdint.h".split())
 # What the pure part of the server may include besides: no socket, disk, thread, clock or source of randomness.
-PURE_HEADERS = RUNTIME_HEADERS | set("charconv deque functional map memory set string vector".split())
+PURE_HEADERS = RUNTIME_HEADERS | set("charconv deque functional list map memory set string vector".split())
 PURE_LIBRARY, PURE_CMAKE = "gs_coordinator", "server/CMakeLists.txt"
 NANOPB = re.compile(r"pb(_\w+)?\.h$|.*\.pb\.h$")
 MBEDTLS = re.compile(r"(mbedtls|psa)/")
@@ -641,9 +642,49 @@ def journal_rows(tree: Tree) -> Iterator[Violation]:
                                     "only stores know the columns of a record; use the makers and readers of its kind")
 
 
+# Rooms whose libraries have precompiled headers (gs_precompile), which the compiler reads whether a file includes them
+# or not. Of each such header, the names that it alone stands for.
+PRECOMPILED_ROOMS = ("server/", "sim/", "experiments/", "bench/", "host/")
+HEADER_NAMES = {
+    "algorithm": r"\bstd::(?:ranges::)?(?:sort|stable_sort|find_if|find|count_if|all_of|any_of|none_of|fill|copy|"
+                 r"lower_bound|upper_bound|clamp|min_element|max_element|reverse|remove_if|equal|transform)\(",
+    "cmath": r"\bstd::(?:sqrt|exp|log|log10|log2|pow|sin|cos|isfinite|isnan|floor|ceil|fabs|hypot|lround)\(",
+    "cstdint": r"\bu?int(?:8|16|32|64)_t\b",
+    "functional": r"\bstd::function\b",
+    "limits": r"\bstd::numeric_limits\b",
+    "map": r"\bstd::(?:multi)?map\b",
+    "memory": r"\bstd::(?:make_(?:unique|shared)|(?:unique|shared|weak)_ptr)\b",
+    "optional": r"\bstd::(?:optional|nullopt|make_optional)\b",
+    "span": r"\bstd::span\b",
+    "string": r"\bstd::(?:string|to_string)\b",
+    "utility": r"\bstd::(?:move|pair|exchange|swap|as_const|make_pair|forward)\b",
+    "vector": r"\bstd::vector\b",
+    "nlohmann/json.hpp": r"\bnlohmann::",
+    "server/base/asio_alias.h": r"\basio::",
+    "Eigen/Core": r"\bEigen::",
+}
+# What includes them, the standard's own guarantees among it.
+HEADER_PARENTS = {"string": ("filesystem", "iostream", "sstream", "fstream"), "Eigen/Core": ("Eigen/",)}
+
+
+def hidden_includes(tree: Tree) -> Iterator[Violation]:
+    """A header whose names a file uses, and that no include of it brings."""
+    for path in tree.select(*PRECOMPILED_ROOMS, ends=(".h", ".cc")):
+        reached = set(tree.chains(path)) | {path}
+        for header, names in HEADER_NAMES.items():
+            parents = HEADER_PARENTS.get(header, ())
+            if header in reached or any(name.startswith(parents) for name in reached if parents):
+                continue
+            for number, line in enumerate(tree.stripped(path).split("\n"), 1):
+                if re.search(names, line):
+                    yield Violation("hidden_include", path, number, header,
+                                    f"#include <{header}>: only a precompiled header brings it")
+                    break
+
+
 RULES = (include_forms, file_kinds, file_length, member_count, include_arrows, pure_coordinator, runtime_headers,
-         device_words, line_length, function_length, formatted, no_contraction, one_name, journal_rows, dead_files,
-         stem_tests, leftovers)
+         device_words, line_length, function_length, formatted, no_contraction, one_name, journal_rows,
+         hidden_includes, dead_files, stem_tests, leftovers)
 
 
 # ---- Exceptions ----
@@ -771,6 +812,9 @@ PLANTED = [
     ("nanopb", "proto/gradstream.pb.h", {"server/coordinator/fleet.cc": '#include "proto/gradstream.pb.h"\n'}),
     ("journal_row", "JournalRow", {"server/coordinator/a.cc": "void f() { JournalRow row; }\n"}),
     ("journal_row", "row()", {"sim/a.cc": "int f() { return record.row().detail; }\n"}),
+    ("hidden_include", "vector", {"server/run/a.h": "void f(std::vector<int> a);\n"}),
+    ("hidden_include", "optional", {"host/a.h": "void f(std::optional<int> a);\n"}),
+    ("hidden_include", "algorithm", {"sim/a.cc": "#include <vector>\nvoid f() { std::sort(a, b); }\n"}),
     ("mbedtls", "mbedtls/ssl.h", {"runtime/link/client.cc": "#include <mbedtls/ssl.h>\n"}),
     ("device_word", "new", {"runtime/base/a.cc": BASE_H + "int* p = new int;\n"}),
     ("device_word", "throw", {"firmware/f.cc": "void f() { throw 1; }\n"}),

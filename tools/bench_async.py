@@ -261,7 +261,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     if "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
-        fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", "gradstream", "gradstream-client"], "building", 1800)
+        fleet.build("dev", "gradstream", "gradstream-client")
     begin = time.monotonic()
     names = arguments.fleet or list(FLEETS)
     try:

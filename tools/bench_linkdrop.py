@@ -236,7 +236,7 @@ def main():
     for preset, target in (("dev", ("gradstream", "gradstream-client")), (board, (TARGET,))):
         if preset == "dev" and "GS_BUILD_DIR" in os.environ:
             continue  # a test, whose tree is built
-        fleet.command([fleet.ROOT / "tools" / "build.sh", preset, *target], f"building {preset}", 1800)
+        fleet.build(preset, *target)
     begin, used = time.monotonic(), processor_seconds()
     try:
         size, digests = measure(board)

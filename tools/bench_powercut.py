@@ -46,11 +46,11 @@ class Board(NamedTuple):
 
 
 BOARDS = {
-    # The unit is a tick of 40 ns, 40 instructions. The first 250 ms or so are the silence before a handshake, and the
+    # The unit is a tick of 40 ns, 40 instructions. The first 110 ms or so are the silence before a handshake, and the
     # handshake; then a round every 15 ms. A round has about 55 calls.
-    "mps2-an386": Board(600 * 25000, 400, 8, 40, "", ("-icount", "shift=0")),
+    "mps2-an386": Board(450 * 25000, 400, 8, 40, "", ("-icount", "shift=0")),
     # The unit is an instruction. A step of the demo takes it 36 million, 2 s or so, so these are smaller.
-    "rp2040": Board(120000000, 100, 3, 30, "--cut-instruction",
+    "rp2040": Board(90000000, 100, 5, 30, "--cut-instruction",
                     task={"run.local_step_count": 2, "run.direction_count": 2, "run.batch_size": 4}),
 }
 
@@ -172,7 +172,7 @@ def main():
     for preset, target in (("dev", "gradstream"), (arguments.board, TARGET)):
         if preset == "dev" and "GS_BUILD_DIR" in os.environ:
             continue  # a test, whose tree is built
-        fleet.command([fleet.ROOT / "tools" / "build.sh", preset, target], f"building {target}", 1800)
+        fleet.build(preset, target)
     cuts = arguments.every or arguments.cuts
     boards = min(arguments.boards, cuts)
     if arguments.every:

@@ -15,11 +15,17 @@ import demo_network
 import demo_run
 import digits
 import fleet
+import picture
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 HOME = fleet.ROOT / "build" / "demo"
 # What must hold at the end (an independent implementation ends at 5e-4 to 6e-4, and at 5e-5 to 1e-4).
+SHOWN_ROUNDS = 25  # one line for so many
 GAP_MAX = {"projection": 2e-3, "gradient_stream": 2e-4}
+
+LEGEND = ("gap: the share of the exact answer that is missing; angle: between both; folded: devices that counted in "
+          "the round, of them late or with part of the steps")
+MODES = ("--network", "--network --head", "--solver gradient_stream", "--groups 9", "--trigger 7", "--partial 1")
 
 
 def parse_arguments(settings):
@@ -40,6 +46,7 @@ def parse_arguments(settings):
     parser.add_argument("--rounds", type=int, default=settings["run"]["round_count"], metavar="R")
     parser.add_argument("--board", choices=demo_run.BOARDS, default=demo_run.BOARDS[0],
                         help="the emulated board, or none: a ninth native client in its place")
+    demo_run.add_stay(parser)
     arguments = parser.parse_args()
     devices, steps = settings["run"]["device_count"], settings["run"]["local_step_count"]
     if arguments.trigger != "all" and not (arguments.trigger.isdigit() and 1 <= int(arguments.trigger) <= devices):
@@ -90,31 +97,35 @@ class Demo(demo_run.DemoRun):
     def judge(self, version, model):
         gap, angle = self.exact.relative_gap(model), self.exact.largest_angle(model)
         self.curve.append((version, gap, angle))
+        if not self.is_shown(version, SHOWN_ROUNDS):
+            return
         values = self.rounds.get(version, {})
         shares = " ".join(f"{key} {values.get(key, '0')}" for key in ("folded", "late", "partial"))
         print(f"round {version:4d}  gap {gap:9.3e}  angle {angle:8.2e} rad  {shares}  {self.traffic(version)}",
               flush=True)
 
     def draw(self):
-        """The curve as SVG, by gnuplot."""
+        """The curve as SVG."""
         table = self.home / "curve.csv"
         with open(table, "w", encoding="ascii") as out:
             out.write("round,relative_gap,angle_rad\n")
             out.writelines(f"{version},{gap:.9g},{angle:.9g}\n" for version, gap, angle in self.curve)
-        picture = self.home / "curve.svg"
-        demo_run.draw(f"""
-            set terminal svg size 900,540 font 'sans-serif,14' background '#ffffff'
-            set output '{picture}'
-            set datafile separator ','
-            set logscale y
-            set format y '10^{{%L}}'
-            set grid
-            set xlabel 'round'
-            set title 'federated PCA on Digits, {self.count} devices, {self.arguments.solver}' noenhanced
-            plot '{table}' skip 1 using 1:2 with lines lw 2 title 'relative gap to the exact PCA', \\
-                 '' skip 1 using 1:3 with lines lw 2 title 'largest principal angle, rad'
-        """)
-        return picture
+        drawn = self.home / "curve.svg"
+        picture.draw(drawn, f"federated PCA on Digits, {self.count} devices, {self.arguments.solver}", "round",
+                     [("relative gap to the exact PCA", [(version, gap) for version, gap, _ in self.curve]),
+                      ("largest principal angle, rad", [(version, angle) for version, _, angle in self.curve])],
+                     logarithmic=True)
+        return drawn
+
+    def found(self, ends, seconds):
+        """What the run found, in six sentences."""
+        _, gap, _ = self.curve[-1]
+        images = sum(len(part) for part in self.parts)
+        components = demo_run.in_words(self.exact.basis.shape[1])
+        return [f"{demo_run.in_words(self.count).capitalize()} devices learnt the {components} main strokes of "
+                "handwritten digits without sending an image.",
+                f"Their model is worth {100 * max(0.0, 1 - gap):.2f} % of the exact answer, which takes all "
+                f"{images:,} images in one place.", *self.closing_words(ends, seconds)]
 
 
 def summarise(demo, ends, seconds):
@@ -165,18 +176,18 @@ def play(arguments, settings):
         demo = Demo(arguments, settings)
         begin = time.monotonic()
         demo.start()
+        print(f"The server's page while this runs: http://127.0.0.1:{demo.page_port}/\n{LEGEND}", flush=True)
         demo.watch()
         ends = demo.finish()
-        result, checks = summarise(demo, ends, time.monotonic() - begin)
+        seconds = time.monotonic() - begin
+        result, checks = summarise(demo, ends, seconds)
+        demo_run.say_found(demo.found(ends, seconds), f"The picture: {demo.draw().relative_to(fleet.ROOT)}   figures: "
+                           "build/demo/curve.csv, models: build/demo/models/, database: build/demo/gradstream.db",
+                           MODES)
+        return demo_run.end_with_result(result, checks, demo if arguments.stay else None)
     finally:
         if demo is not None:
             demo.stop()
-    print(f"\nThe picture: {demo.draw().relative_to(fleet.ROOT)}   figures: build/demo/curve.csv, "
-          "models: build/demo/models/, database: build/demo/gradstream.db")
-    print("Try next: ./run demo --network | ./run demo --network --head | "
-          "./run demo --solver gradient_stream | ./run demo --groups 9 | "
-          "./run demo --trigger 7 | ./run demo --partial 1 | ./run digest")
-    return demo_run.end_with_result(result, checks)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import demo_run
 import digits
 import fleet
 import gsn
+import picture
 
 CONFIG = fleet.ROOT / "experiments" / "demo_head.toml"
 HOME = fleet.ROOT / "build" / "demo_head"
@@ -30,6 +31,7 @@ ROUND_BYTES_UP_MAX = 256  # of a device and round
 JUDGED_ROUNDS = 100
 ACCURACY_MIN = 0.78
 SHOWN_ROUNDS = 10  # one line for so many
+MODES = ("--network", "--network --head --frozen float")
 SHUFFLE_SEED = 1   # of the samples: which are kept to test does not depend on the run's seed
 FACTORY_SEED = 1   # of the training beforehand
 INT8_MAX = 127
@@ -46,6 +48,7 @@ def parse_arguments(words, settings):
                         f"(default {settings['run']['round_count']})")
     parser.add_argument("--board", choices=demo_run.BOARDS, default=demo_run.BOARDS[0],
                         help="the emulated board, or none: a fifth native client in its place")
+    demo_run.add_stay(parser)
     arguments = parser.parse_args(words)
     demo_run.check_ranges(parser, arguments, (("seed", 0, demo_run.SEED_MAX), ("rounds", 1, 10**6)))
     return arguments
@@ -153,7 +156,8 @@ class HeadDemo(demo_run.DemoRun):
         self.task = task
         self.title = title
         self.keys = keys
-        self.curve = []  # (version, accuracy)
+        self.stays = False  # the server, at the end of play()
+        self.curve = []     # (version, accuracy)
 
     def overrides(self):
         return self.words_of({"run.network": self.task.network, **self.keys})
@@ -170,7 +174,7 @@ class HeadDemo(demo_run.DemoRun):
 
     def judge(self, version, model):
         self.curve.append((version, self.task.factory.accuracy(model.ravel(), self.task.test)))
-        if version % SHOWN_ROUNDS == 0 or version == self.arguments.rounds:
+        if self.is_shown(version, SHOWN_ROUNDS):
             print(f"{self.title}: round {version:4d}  accuracy {self.curve[-1][1]:.3f}  {self.traffic(version)}",
                   flush=True)
 
@@ -185,32 +189,34 @@ class HeadDemo(demo_run.DemoRun):
             self.watch()
             return self.finish()
         finally:
-            self.stop()
+            if self.stays:
+                for device in self.devices:
+                    device.stop()
+            else:
+                self.stop()
+
+    def found(self, ends, seconds, gradients):
+        """What the run found beside that by gradients, in six sentences."""
+        head = self.task.factory.weights[1].size + self.task.factory.biases[1].size
+        return [f"{demo_run.in_words(self.count).capitalize()} devices taught {head} numbers of a network, its last "
+                "layer, to read digits that are turned; the first layer stayed as it was.",
+                f"It reads {100 * self.curve[-1][1]:.1f} % of {len(self.task.test)} images that no device holds, and "
+                f"began at {100 * self.curve[0][1]:.1f} %; by gradients it reads "
+                f"{100 * gradients.curve[-1][1]:.1f} %, for {gradients.bytes_up():,} bytes a round.",
+                *self.closing_words(ends, seconds)]
 
 
 def draw(demos):
-    """The accuracies as SVG, by gnuplot."""
-    picture = HOME / "curve.svg"
-    lines = []
+    """The accuracies as SVG."""
     for demo in demos:
-        table = demo.home / "curve.csv"
-        with open(table, "w", encoding="ascii") as out:
+        with open(demo.home / "curve.csv", "w", encoding="ascii") as out:
             out.write("round,accuracy\n")
             out.writelines(f"{version},{accuracy:.9g}\n" for version, accuracy in demo.curve)
-        lines.append(f"'{table}' skip 1 using 1:2 with lines lw 2 "
-                     f"title '{demo.title}, {demo.bytes_up()} bytes a round'")
-    demo_run.draw(f"""
-        set terminal svg size 900,420 font 'sans-serif,14' background '#ffffff'
-        set output '{picture}'
-        set datafile separator ','
-        set grid
-        set yrange [0:1]
-        set xlabel 'round'
-        set key bottom right
-        set title 'Accuracy of a head behind frozen layers, {demos[0].count} devices'
-        plot {", ".join(lines)}
-    """)
-    return picture
+    drawn = HOME / "curve.svg"
+    picture.draw(drawn, f"Accuracy of a head behind frozen layers, {demos[0].count} devices", "round",
+                 [(f"{demo.title}, {demo.bytes_up()} bytes a round", demo.curve) for demo in demos],
+                 limits=(0.0, 1.0), height=420)
+    return drawn
 
 
 def play(arguments, settings):
@@ -220,32 +226,43 @@ def play(arguments, settings):
     native = argparse.Namespace(**(vars(arguments) | {"board": "none"}))
     begin = time.monotonic()
     scalars = HeadDemo(arguments, settings, task, "scalars", "by forward passes", {})
-    ends = scalars.play()
-    gradients = HeadDemo(native, settings, task, "gradients", "by gradients", {
-        "run.solver": "gradient_stream", "run.estimator": "analytic_gradient"})
-    native_ends = gradients.play()
-    seconds = time.monotonic() - begin
+    scalars.stays = arguments.stay
+    try:
+        ends = scalars.play()
+        gradients = HeadDemo(native, settings, task, "gradients", "by gradients", {
+            "run.solver": "gradient_stream", "run.estimator": "analytic_gradient"})
+        native_ends = gradients.play()
+        seconds = time.monotonic() - begin
+        result, checks = summarise(scalars, gradients, ends, native_ends)
+        demo_run.say_found(scalars.found(ends, seconds, gradients),
+                           f"The picture: {draw([scalars, gradients]).relative_to(fleet.ROOT)}   network: "
+                           f"{task.network.relative_to(fleet.ROOT)}, models: build/demo_head/scalars/models/", MODES)
+        print(f"{int(ends[-1]['arena']):,} bytes of arena on {scalars.name(scalars.count - 1)} hold the head, its "
+              f"features and its training; {seconds:.1f} s", flush=True)
+        return demo_run.end_with_result(result, checks, scalars if arguments.stay else None)
+    finally:
+        scalars.stop()
 
+
+def summarise(scalars, gradients, ends, native_ends):
+    """The result's keys, and what must hold, of both runs."""
     accuracy, first_order = scalars.curve[-1][1], gradients.curve[-1][1]
+    rounds = scalars.arguments.rounds
     result = {"accuracy": f"{accuracy:.4f}", "first_order": f"{first_order:.4f}", "bytes_up": scalars.bytes_up(),
               "first_order_bytes_up": gradients.bytes_up(), "rounds": max(scalars.rounds, default=0),
               "digests": scalars.digests(ends)}
     checks = [("one digest on server and devices of each run",
                result["digests"] == gradients.digests(native_ends) == 1),
               ("every device counted in every round",
-               min(int(end["folded"]) for end in [*ends, *native_ends]) == arguments.rounds),
+               min(int(end["folded"]) for end in [*ends, *native_ends]) == rounds),
               (f"at most {ROUND_BYTES_UP_MAX} bytes up a device and round: {scalars.bytes_up()}",
                scalars.bytes_up() <= ROUND_BYTES_UP_MAX),
               (f"accuracy at most {BELOW_MAX:.2f} below the first-order head's: {accuracy:.3f} against "
                f"{first_order:.3f}, which takes {gradients.bytes_up()} bytes", accuracy >= first_order - BELOW_MAX)]
-    if arguments.rounds >= JUDGED_ROUNDS:
+    if rounds >= JUDGED_ROUNDS:
         checks.append((f"accuracy at least {ACCURACY_MIN:.2f} on samples that no device holds; it began at "
                        f"{scalars.curve[0][1]:.3f}", accuracy >= ACCURACY_MIN))
-    print(f"\nThe picture: {draw([scalars, gradients]).relative_to(fleet.ROOT)}   network: "
-          f"{task.network.relative_to(fleet.ROOT)}, models: build/demo_head/scalars/models/")
-    print(f"{int(ends[-1]['arena']):,} bytes of arena on {scalars.name(scalars.count - 1)} hold the head, its features "
-          f"and its training; {seconds:.1f} s")
-    return demo_run.end_with_result(result, checks)
+    return result, checks
 
 
 def main(words):

@@ -17,14 +17,17 @@ import numpy as np
 import demo_run
 import digits
 import fleet
+import picture
 
 CONFIG = fleet.ROOT / "experiments" / "demo_network.toml"
 HOME = fleet.ROOT / "build" / "demo_network"
 # What must hold from round 60 on. Of the seeds that were looked at, docs name the figures: a network's start and its
 # directions are drawn from the seed.
 JUDGED_ROUNDS = 60
+SHOWN_ROUNDS = 10  # one line for so many
 ACCURACY_MIN = {1: 0.90}
 ACCURACY_MIN_OTHERS = 0.88
+MODES = ("--network --head", "--network --seed 2")
 SHUFFLE_SEED = 1  # of the samples: which are kept to test does not depend on the run's seed
 
 
@@ -37,6 +40,7 @@ def parse_arguments(words, settings):
                         help=f"the accuracy is judged from {JUDGED_ROUNDS} on (default {JUDGED_ROUNDS})")
     parser.add_argument("--board", choices=demo_run.BOARDS, default=demo_run.BOARDS[0],
                         help="the emulated board, or none: a fifth native client in its place")
+    demo_run.add_stay(parser)
     arguments = parser.parse_args(words)
     demo_run.check_ranges(parser, arguments, (("seed", 0, demo_run.SEED_MAX), ("rounds", 1, 10**6)))
     return arguments
@@ -124,14 +128,10 @@ class NetworkDemo(demo_run.DemoRun):
         rows = digits.rows()
         rows = rows[np.random.default_rng(SHUFFLE_SEED).permutation(len(rows))]
         self.test, self.train = np.split(rows, [settings["demo"]["test_count"]])
-        self.page_port = fleet.free_port()
-        while self.page_port == self.port:
-            self.page_port = fleet.free_port()
         self.curve = []  # (version, accuracy, loss of the test samples)
 
     def overrides(self):
-        return self.words_of({"server.first_model": self.home / "start.csv",
-                              "server.http_listen": f"127.0.0.1:{self.page_port}"})
+        return self.words_of({"server.first_model": self.home / "start.csv"})
 
     def write_shard(self, index):
         if index == 0:  # the server reads it with the first command
@@ -145,30 +145,33 @@ class NetworkDemo(demo_run.DemoRun):
     def judge(self, version, model):
         accuracy, loss = self.network.accuracy_and_loss(model.ravel(), self.test)
         self.curve.append((version, accuracy, loss))
+        if not self.is_shown(version, SHOWN_ROUNDS):
+            return
         own = self.rounds.get(version, {}).get("loss_before", "")
         own = f"devices' loss {float(own):6.4f}  " if own else ""
         print(f"round {version:4d}  accuracy {accuracy:.3f}  loss {loss:6.4f}  {own}{self.traffic(version)}",
               flush=True)
 
     def draw(self):
-        """The accuracy as SVG, by gnuplot."""
+        """The accuracy as SVG."""
         table = self.home / "curve.csv"
         with open(table, "w", encoding="ascii") as out:
             out.write("round,accuracy,loss\n")
             out.writelines(f"{version},{accuracy:.9g},{loss:.9g}\n" for version, accuracy, loss in self.curve)
-        picture = self.home / "curve.svg"
-        demo_run.draw(f"""
-            set terminal svg size 900,420 font 'sans-serif,14' background '#ffffff'
-            set output '{picture}'
-            set datafile separator ','
-            set grid
-            set yrange [0:1]
-            set xlabel 'round'
-            set key bottom right
-            set title '{"-".join(map(str, self.widths))} on Digits by forward passes alone, {self.count} devices'
-            plot '{table}' skip 1 using 1:2 with lines lw 2 title 'accuracy on {len(self.test)} samples of no device'
-        """)
-        return picture
+        drawn = self.home / "curve.svg"
+        title = f"{'-'.join(map(str, self.widths))} on Digits by forward passes alone, {self.count} devices"
+        points = [(version, accuracy) for version, accuracy, _ in self.curve]
+        picture.draw(drawn, title, "round", [(f"accuracy on {len(self.test)} samples of no device", points)],
+                     limits=(0.0, 1.0), height=420)
+        return drawn
+
+    def found(self, ends, seconds):
+        """What the run found, in six sentences."""
+        numbers = sum((inputs + 1) * outputs for inputs, outputs in self.network.layers)
+        return [f"{demo_run.in_words(self.count).capitalize()} devices taught a network of {numbers:,} numbers to read "
+                "digits, by forward passes alone.",
+                f"It reads {100 * self.curve[-1][1]:.1f} % of {len(self.test)} images that no device holds, and began "
+                f"at {100 * self.curve[0][1]:.1f} %.", *self.closing_words(ends, seconds)]
 
 
 def play(arguments, settings):
@@ -186,12 +189,22 @@ def play(arguments, settings):
         demo.watch()
         ends = demo.finish()
         seconds = time.monotonic() - begin
+        result, checks = summarise(demo, ends)
+        demo_run.say_found(demo.found(ends, seconds), f"The picture: {demo.draw().relative_to(fleet.ROOT)}   figures: "
+                           "build/demo_network/curve.csv, models: build/demo_network/models/", MODES)
+        arena, last = int(ends[-1]["arena"]), demo.name(demo.count - 1)
+        print(f"{arena:,} bytes of arena on {last} hold the model and its training; {seconds:.1f} s", flush=True)
+        return demo_run.end_with_result(result, checks, demo if arguments.stay else None)
     finally:
         if page is not None:
             page.stop()
         if demo is not None:
             demo.stop()
-    accuracy = demo.curve[-1][1]
+
+
+def summarise(demo, ends):
+    """The result's keys, and what must hold."""
+    arguments, accuracy = demo.arguments, demo.curve[-1][1]
     result = {"accuracy": f"{accuracy:.4f}", "rounds": max(demo.rounds, default=0),
               "bytes_up": sum(int(end["sent"]) for end in ends), "digests": demo.digests(ends)}
     folded = min(int(end["folded"]) for end in ends)
@@ -200,12 +213,7 @@ def play(arguments, settings):
     if arguments.rounds >= JUDGED_ROUNDS:
         least = ACCURACY_MIN.get(arguments.seed, ACCURACY_MIN_OTHERS)
         checks.append((f"accuracy at least {least:.2f} on samples that no device holds", accuracy >= least))
-    print(f"\nThe picture: {demo.draw().relative_to(fleet.ROOT)}   figures: build/demo_network/curve.csv, "
-          "models: build/demo_network/models/")
-    arenas = {device.name: int(end["arena"]) for device, end in zip(demo.devices, ends)}
-    last = demo.name(demo.count - 1)
-    print(f"{arenas[last]:,} bytes of arena on {last} hold the model and its training; {seconds:.1f} s")
-    return demo_run.end_with_result(result, checks)
+    return result, checks
 
 
 def main(words):

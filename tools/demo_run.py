@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 import time
 
@@ -20,6 +19,9 @@ LINE_SECONDS_MAX = 5     # the server exports a model, and then says what it was
 START_SECONDS_MAX = 60   # server listening, devices joined, version 0 published
 FINISH_SECONDS_MAX = 60  # devices fetch the last version and end
 SEED_MAX = 2**32 - 1
+SILENCE_SECONDS_MAX = 8  # a round that is not shown for its number is shown then
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+OWN_DATA = "docs/own_data.md"
 
 
 class Failure(Exception):
@@ -53,10 +55,17 @@ def build(board, image):
         wanted.append((board, image))
     for preset, *targets in wanted:
         print(f"demo: building {' and '.join(targets)} ({preset})", flush=True)
-        done = subprocess.run([fleet.ROOT / "tools" / "build.sh", preset, *targets], cwd=fleet.ROOT, check=False,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode != 0:
-            raise Failure(f"the build of {preset} failed:\n{done.stdout[-4000:]}")
+        fleet.build(preset, *targets)
+
+
+def add_stay(parser):
+    parser.add_argument("--stay", action="store_true",
+                        help="at the end, server and web page stay up until Ctrl-C; the status is the result's")
+
+
+def in_words(count):
+    """A whole number as in a sentence."""
+    return NUMBERS[count] if 0 <= count < len(NUMBERS) else f"{count:,}"
 
 
 class DemoRun:
@@ -73,6 +82,10 @@ class DemoRun:
         self.count = device_count
         self.home = self.HOME
         self.port = fleet.free_port()
+        self.page_port = self.port
+        while self.page_port == self.port:
+            self.page_port = fleet.free_port()
+        self.shown_at = 0.0
         self.server = None
         self.devices = []
         self.rounds = {}    # version -> fields of the server's round_closed line
@@ -96,11 +109,13 @@ class DemoRun:
     def words_of(self, values):
         """The overrides of {key: value} and of what all demos set."""
         common = {"server.listen": f"127.0.0.1:{self.port}", "server.database": self.home / "gradstream.db",
+                  "server.http_listen": f"127.0.0.1:{self.page_port}",
                   "server.export_dir": self.home / "models", "run.seed": self.arguments.seed,
                   "run.round_count": self.arguments.rounds}
         return [part for key, value in (common | values).items() for part in ("--set", f"{key}={value}")]
 
     def start(self):
+        print(f"demo: starting a server and {self.count} devices", flush=True)
         shutil.rmtree(self.home, ignore_errors=True)
         (self.home / "models").mkdir(parents=True)
         config = ["--config", self.CONFIG, *self.overrides()]
@@ -110,7 +125,8 @@ class DemoRun:
                           "enrolling a device")
         fleet.command([fleet.SERVER, "run", "start", *config], "starting the run")
         self.server = fleet.Process("server", [fleet.SERVER, "serve", *config], self.on_server_line)
-        if self.server.wait_for_line("event=listening", START_SECONDS_MAX) is None:
+        # Its page comes last: who reads the address that follows may ask for it at once.
+        if self.server.wait_for_line("event=http_listening", START_SECONDS_MAX) is None:
             raise Failure("the server does not listen; its last lines:\n" + self.last_lines(self.server))
         for index in range(self.count):
             self.devices.append(fleet.Process(self.name(index), self.device_command(index)))
@@ -149,10 +165,14 @@ class DemoRun:
         for version in range(self.arguments.rounds + 1):
             path = self.home / "models" / f"run1_v{version:06d}.npy"
             patience = START_SECONDS_MAX if version == 0 else ROUND_SECONDS_MAX
-            deadline = time.monotonic() + patience
+            begin = said_at = time.monotonic()
             while not path.exists():
-                if time.monotonic() > deadline:
+                now = time.monotonic()
+                if now > begin + patience:
                     raise Failure(self.why_stuck(version, patience))
+                if now - said_at > SILENCE_SECONDS_MAX:
+                    said_at = now
+                    print(f"waiting for version {version}: {now - begin:.0f} of {patience} s", flush=True)
                 self.check_alive()
                 time.sleep(0.005)
             if version > 0:
@@ -170,6 +190,38 @@ class DemoRun:
         values = self.rounds.get(version, {})
         up, down = (int(values.get(key, 0)) for key in ("upload_bytes", "record_bytes"))
         return f"payload up {up / self.count:5.0f} B, down {down:5d} B a device"
+
+    def is_shown(self, version, every):
+        """Whether a round gets its line: the first two, each so many, the last, and where there was none for long."""
+        now = time.monotonic()
+        if version > 1 and version % every != 0 and version != self.arguments.rounds and \
+                now - self.shown_at < SILENCE_SECONDS_MAX:
+            return False
+        self.shown_at = now
+        return True
+
+    def closing_words(self, ends, seconds):
+        """Four sentences that are true of every demo, from what the devices said last."""
+        sent, received = (sum(int(end[key]) for end in ends) / self.count / 1000 for key in ("sent", "received"))
+        rounds = max(self.rounds, default=0)
+        upload = int(self.rounds.get(rounds, {}).get("upload_bytes", 0)) / self.count
+        last = self.name(self.count - 1)
+        memory = f"{int(ends[-1]['arena']) / 1000:.1f} kB of memory for the model and its training"
+        where = f"One device is an emulated microcontroller, {last}: it has {memory}."
+        if last == f"native-{self.count - 1}":
+            where = f"A device has {memory}. Without `--board none` one is an emulated microcontroller."
+        folded = [int(end["folded"]) for end in ends]
+        counted = f"each of the {rounds}"
+        if min(folded) < rounds:
+            counted = f"{min(folded)} to {max(folded)} of the {rounds}"
+        digests = self.digests(ends)
+        same = "The server and all devices hold the same model, bit for bit"
+        if digests != 1:
+            same = f"Server and devices hold {digests} different models"
+        return [f"A device sent {sent:.0f} kB and received {received:.0f} kB in all; the work of one round is "
+                f"{upload:.0f} bytes.", where,
+                f"A device's work counted in {counted} rounds, however slow the device is.",
+                f"{same}. It took {seconds:.1f} s."]
 
     def check_alive(self):
         if not self.server.running:
@@ -205,15 +257,32 @@ class DemoRun:
                 process.stop()
 
 
-def draw(program):
-    """A picture by gnuplot."""
-    subprocess.run(["gnuplot"], input=program, text=True, check=True, timeout=60)
+def say_found(sentences, files, modes):
+    """What the run found, a sentence a line; where its files are; what to do next."""
+    print("\n" + "\n".join(sentences) + f"\n\n{files}\nTry next:\n"
+          f"  your own data     {OWN_DATA}: from a table to a trained model\n"
+          "  the web page      ./run demo --stay keeps it up\n"
+          "  a board           boards/README.md, then ./run flash BOARD\n"
+          f"  other ways        {' | '.join(f'./run demo {mode}' for mode in modes)}", flush=True)
 
 
-def end_with_result(result, checks):
-    """The last lines: what holds, and the result. Returns the exit status."""
+def stay(run):
+    """Until Ctrl-C or SIGTERM; raises Failure where the server ends before."""
+    print(f"The page: http://127.0.0.1:{run.page_port}/ stays until Ctrl-C.", flush=True)
+    try:
+        while run.server.running:
+            time.sleep(0.1)
+    except KeyboardInterrupt:
+        return
+    raise Failure("the server ended; its last lines:\n" + run.last_lines(run.server))
+
+
+def end_with_result(result, checks, staying=None):
+    """The last lines: what holds, and the result. Returns the exit status. Between both the run `staying` stays up."""
     for what, holds in checks:
-        print(f"{'holds' if holds else 'FAILS'}: {what}")
+        print(f"{'holds' if holds else 'FAILS'}: {what}", flush=True)
+    if staying is not None:
+        stay(staying)
     print("result: " + " ".join(f"{key}={value}" for key, value in result.items()), flush=True)
     return 0 if all(holds for _, holds in checks) else 1
 

@@ -14,10 +14,12 @@ import concurrent.futures
 import pathlib
 import subprocess
 import sys
+import time
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "digest"
+PROGRESS_SECONDS = 8  # between two lines that say how far the build is
 RUN_SECONDS_MAX = 120
 
 ENTRY = "tests/digest/digest_main.cc"
@@ -29,11 +31,11 @@ SOURCES = [
     "runtime/manifold/euclidean.cc", "runtime/manifold/fixed_rank.cc", "runtime/manifold/grassmann.cc",
     "runtime/manifold/hyperbolic.cc", "runtime/manifold/manifold.cc", "runtime/manifold/oblique.cc",
     "runtime/manifold/product.cc", "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc",
-    "runtime/manifold/sphere.cc", "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc",
-    "runtime/problem/problem.cc", "runtime/training/encoding.cc", "runtime/training/estimator.cc",
-    "runtime/training/estimator_projection.cc", "runtime/training/proximal.cc", "runtime/training/solver.cc",
-    "runtime/training/solver_path.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
-    "server/rules/fold.cc", ENTRY,
+    "runtime/manifold/sphere.cc", "runtime/manifold/stiefel.cc", "runtime/problem/byte_products.cc",
+    "runtime/problem/kpca.cc", "runtime/problem/kpca_along.cc", "runtime/problem/problem.cc",
+    "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
+    "runtime/training/proximal.cc", "runtime/training/solver.cc", "runtime/training/solver_path.cc",
+    "runtime/training/solver_projection.cc", "runtime/training/stream.cc", "server/rules/fold.cc", ENTRY,
 ]
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]
 BOARD_SOURCES = ["tests/digest/digest_cortex_m.cc"]
@@ -136,10 +138,16 @@ def compile_all(builds, name, sources):
     text = ninja_text(builds, sources)
     if not ninja_file.exists() or ninja_file.read_text(encoding="ascii") != text:
         ninja_file.write_text(text, encoding="ascii")
-    done = subprocess.run(["ninja", "-C", ROOT, "-f", ninja_file, "-j", "2"], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        raise Failure(f"the build failed:\n{done.stdout[-4000:]}")
+    said, shown_at = [], time.monotonic()
+    with subprocess.Popen(["ninja", "-C", ROOT, "-f", ninja_file, "-j", "2"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        for line in child.stdout:
+            said.append(line)
+            if line.startswith("[") and time.monotonic() - shown_at >= PROGRESS_SECONDS:
+                shown_at = time.monotonic()
+                print(f"digest: compiling {line.split()[0]}", flush=True)
+    if child.returncode != 0:
+        raise Failure(f"the build failed:\n{''.join(said)[-4000:]}")
 
 
 def execute(build):

@@ -20,6 +20,7 @@ import sys
 import threading
 from typing import NamedTuple
 
+import fleet
 import gsn
 import network_page
 
@@ -60,6 +61,8 @@ MACHINES = {
     "stm32f405": Machine("netduinoplus2", "STM32F405, Cortex-M4F", 0x08040000, 256 * 1024, 0x08020000, link=5),
 }
 
+APPLICATIONS = {"vibration": "mps2-an386"}  # of examples/, each with the board that has its image
+
 
 class Failure(Exception):
     """What went wrong, with the remedy."""
@@ -81,8 +84,13 @@ def parse_arguments():
                         "made when missing; without it the board forgets all at a reset")
     parser.add_argument("--reset-on-fault", action="store_true", help="a fault resets the board, as it does one of "
                         "silicon, instead of ending the emulation")
+    parser.add_argument("--application", choices=APPLICATIONS, help="an example's application in place of the client: "
+                        + ", ".join(f"{name}, on {board}" for name, board in APPLICATIONS.items()))
     parser.add_argument("--image", type=pathlib.Path, help="another image; nothing is built then")
     arguments = parser.parse_args()
+    wanted = APPLICATIONS.get(arguments.application, arguments.board)
+    if wanted != arguments.board:
+        parser.error(f"--application {arguments.application} is for {wanted}, not for {arguments.board}")
     trained = [path for path in arguments.network if path.is_file() and gsn.is_network(path)]
     settings = [path for path in arguments.network if path not in trained]
     arguments.trained = trained[0] if trained else None
@@ -121,14 +129,15 @@ def page(path, size_max, what, remedy):
     return path.resolve()
 
 
-def image_of(board, trains_network=False):
-    """Builds the emulator's image of the board."""
-    target = f"gradstream_client_{'gsn_' if trains_network else ''}emulator"
-    done = subprocess.run([ROOT / "tools" / "build.sh", board, target], cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        raise Failure(f"the image of {board} does not build:\n{done.stdout}")
-    return ROOT / "build" / board / "boards" / board.replace("-", "_") / f"{target}.elf"
+def image_of(board, trains_network=False, application=None, preset=None):
+    """Builds the emulator's image of the board, by the preset of its name unless another one is given."""
+    kind = f"{application}_" if application else "gsn_" if trains_network else ""
+    target = f"gradstream_client_{kind}emulator"
+    try:
+        fleet.build(preset or board, target)
+    except RuntimeError as failure:
+        raise Failure(str(failure)) from failure
+    return ROOT / "build" / (preset or board) / "boards" / board.replace("-", "_") / f"{target}.elf"
 
 
 def make_flash(path):
@@ -221,7 +230,7 @@ def copy_lines(out):
 
 def run(arguments):
     """Copies the console until the image exits; its exit status and the fields of its closing line."""
-    image = arguments.image or image_of(arguments.board, arguments.trained is not None)
+    image = arguments.image or image_of(arguments.board, arguments.trained is not None, arguments.application)
     child = subprocess.Popen(
         command(arguments, image), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",

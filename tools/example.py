@@ -3,6 +3,7 @@
 
 measured   a loss that is measured: three emulated boards with a noisy plant behind a timer, over TLS
 tables     tables as they come: six clients train on them, with nothing set but name, problem and size
+vibration  six pumps, one of them a board in C: from tables to a model, a score and an alarm
 """
 
 import signal
@@ -10,9 +11,10 @@ import sys
 
 import example_measured
 import example_tables
+import example_vibration
 import fleet
 
-EXAMPLES = {"measured": example_measured, "tables": example_tables}
+EXAMPLES = {"measured": example_measured, "tables": example_tables, "vibration": example_vibration}
 
 
 def main():

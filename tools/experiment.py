@@ -26,18 +26,19 @@ CASE_LINE = re.compile(r"network case=(\S+) folder=(\S+) devices=(\d+) problem=(
 
 
 def build(*targets: str) -> bool:
-    done = subprocess.run([fleet.ROOT / "tools" / "build.sh", "dev", *targets], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        print(done.stdout)
+    try:
+        fleet.build("dev", *targets)
+    except RuntimeError as failure:
+        print(f"experiment: error: {failure}")
         print("result: verb=experiment error=build")
-    return done.returncode == 0
+        return False
+    return True
 
 
 def draw(results: pathlib.Path, begin: float) -> bool:
     """A picture for every script that the program wrote since begin, seconds of the clock."""
     drawn = True
-    for script in results.rglob("picture.gp"):
+    for script in sorted(results.rglob("*.gp")):
         if script.stat().st_mtime >= begin:
             drawn = subprocess.run(["gnuplot", script.name], cwd=script.parent, check=False).returncode == 0 and drawn
     return drawn

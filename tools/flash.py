@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import fleet
 import gsn
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -76,10 +77,10 @@ def target_of(name, board, crystal, trains_network=False):
 
 def build(name, target):
     """The image for silicon."""
-    done = subprocess.run([ROOT / "tools" / "build.sh", name, target], cwd=ROOT, check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        raise Failure(f"the image of {name} does not build:\n{done.stdout[-4000:]}")
+    try:
+        fleet.build(name, target)
+    except RuntimeError as failure:
+        raise Failure(str(failure)) from failure
     return ROOT / "build" / name / "boards" / name.replace("-", "_") / f"{target}.elf"
 
 

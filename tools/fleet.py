@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -18,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("GS_BUILD_DIR", ROOT / "build" / "dev"))  # ctest names the tree under test
 SERVER = BUILD / "server" / "gradstream"
 CLIENT = BUILD / "boards" / "posix" / "gradstream-client"
+BUILD_LINES_MAX = 60  # of a build that failed, as its message shows them
 STOP_SECONDS = 10  # between SIGTERM and SIGKILL: the server drains, a device finishes its step
 _LINE = re.compile(r'([a-z_0-9]+)=("[^"]*"|\S+)')
 _PR_SET_PDEATHSIG = 1
@@ -78,6 +80,10 @@ class Process:
         self._child.stdin.flush()
 
     @property
+    def pid(self):
+        return self._child.pid
+
+    @property
     def running(self):
         return self._child.poll() is None
 
@@ -118,10 +124,35 @@ class Process:
                 self._news.wait(left)
 
 
+def build(preset, *targets):
+    """Builds targets of a preset, all without any, and lets through how far it is. Raises RuntimeError with what the
+    compilers said when it fails.
+    """
+    said = collections.deque(maxlen=BUILD_LINES_MAX)
+    # On a terminal the progress is drawn on its error output; elsewhere it comes in lines, beside all others.
+    errors = None if sys.stderr.isatty() else subprocess.STDOUT
+    with subprocess.Popen([ROOT / "tools" / "build.sh", preset, *targets], cwd=ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as child:
+        for line in child.stdout:
+            if line.startswith("build: "):
+                print(line, end="", flush=True)
+            else:
+                said.append(line)
+    if child.returncode != 0:
+        raise RuntimeError(f"the build of {' and '.join([*targets, preset])} failed, and build/{preset}/build.log has "
+                           f"all that it said; the end of it:\n{''.join(said)}")
+
+
 def command(arguments, what, seconds=60):
-    """Runs a command to its end; its output. Raises RuntimeError with the output when it fails."""
-    done = subprocess.run([str(part) for part in arguments], cwd=ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
+    """Runs a command to its end; its output. Raises RuntimeError with the output when it fails or takes longer."""
+    try:
+        done = subprocess.run([str(part) for part in arguments], cwd=ROOT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired as late:
+        said = late.output or ""
+        said = said.decode(errors="replace") if isinstance(said, bytes) else said  # bytes, whatever `text` says
+        raise RuntimeError(f"{what} was not done within {seconds} s, and was ended: the machine is very busy, or it "
+                           f"hangs:\n{said}") from late
     if done.returncode != 0:
         raise RuntimeError(f"{what} failed with exit status {done.returncode}:\n{done.stdout}")
     return done.stdout

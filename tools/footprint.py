@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """./run footprint: flash and RAM of client images, term by term, from ELF and linker map; what each manifold adds to
-them; and how long a flash lasts.
+them, and what each feature that an image may leave out does; and how long a flash lasts.
 
 The images are those for silicon, with TLS 1.3 and nanopb, without semihosting and samples: one for each board, with
 psk_dhe_ke and both solvers, and the two smallest, for a Cortex-M3, with the zeroth-order projection algorithm on the
@@ -49,16 +49,17 @@ class Image(NamedTuple):
 
 
 IMAGES = (
-    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 36 * 1024, 106 * 1024),
-    Image("mps2-an386-eth", "the same by Ethernet, with lwIP", "mps2_an386_eth", 48 * 1024, 136 * 1024),
+    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 31 * 1024, 106 * 1024),
+    Image("mps2-an386-eth", "the same by Ethernet, with lwIP", "mps2_an386_eth", 48 * 1024, 132 * 1024),
     Image("mps2-an385", "Cortex-M3, soft float", "mps2_an385"),
     Image("mps2-an500", "Cortex-M7", "mps2_an500"),
     Image("mps3-an547", "Cortex-M55", "mps3_an547"),
     Image("stm32f405", "STM32F405, Cortex-M4F", "stm32f405"),
     # rp2040js takes 2 s for a step, beside nothing else.
     Image("rp2040", "Raspberry Pi Pico, Cortex-M0+", "rp2040", trial_seconds_max=400),
-    Image("smallest-dhe", "Cortex-M3, psk_dhe_ke, zeroth order", "mps2_an385", 36 * 1024, 98 * 1024),
-    Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 32 * 1024, 96 * 1024),
+    Image("small", "Cortex-M4F, psk_dhe_ke, both solvers, features left out", "mps2_an386", 31 * 1024, 91000),
+    Image("smallest-dhe", "Cortex-M3, psk_dhe_ke, zeroth order", "mps2_an385", 30 * 1024, 88 * 1024),
+    Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 28 * 1024, 80000),
 )
 SILICON = ("stm32f405", "rp2040")  # those that users flash: also --barred looks at them
 CRYSTALS = ("8mhz", "12mhz")  # of the STM32F405's other boards: boards/stm32f405/CMakeLists.txt
@@ -68,6 +69,9 @@ TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
 TRIAL_ROUNDS = 3
 HANDSHAKE_MS_MAX = 60000  # of the emulated RP2040
 UNEXPLAINED_MAX = 1024
+# What an image may leave out (runtime/base/features.h).
+FEATURES = ("units", "batches", "evaluation", "use", "tensors", "memory", "products", "encodings", "along", "bytes")
+FEATURE_SECONDS_MAX = 1800  # of a build beside other work
 
 # What a round writes to the log in flash: St(64,4), 5 steps of 16 directions, float32 (held by client_save_test).
 ROUND_FLASH_BYTES = 3280
@@ -93,14 +97,16 @@ FORBIDDEN = re.compile(
     r"^(_sbrk|_sbrk_r|malloc|_malloc_r|calloc|_calloc_r|realloc|_realloc_r|free|_free_r|_Zn[wa]\w*|_Zd[la]\w*|"
     r"__cxa_throw|__cxa_allocate_exception|_Unwind_\w+|__cxa_guard_acquire|printf|sprintf|snprintf|_svfprintf_r)$")
 
-LIBRARIES = "mbedtls and nanopb"  # optimised as one
-# Component of an archive or object in the map; what is not named is the toolchain's.
+LIBRARIES = "mbedtls and nanopb"
+# Component of an archive or object; what is not named is the toolchain's.
 COMPONENTS = [
-    ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("lwip", r"libgs_lwip\.a"),
+    ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls|wire)\.a"), ("lwip", r"libgs_lwip\.a"),
     ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
-    (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a|.*\.ltrans\.o"), ("firmware", r"libgs_firmware\.a|main\.cc"),
+    (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
     ("board", r"(startup|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
 ]
+# What was optimised as a whole stands in one object, whose sections have the names of functions and variables.
+WHOLE = r"\.ltrans\d*\.o$"
 
 
 def fail(reason, word):
@@ -114,11 +120,10 @@ def tool(name, *arguments):
 
 
 def build(preset, *targets):
-    done = subprocess.run([ROOT / "tools" / "build.sh", preset, *targets], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        print(done.stdout)
-        fail(f"{' and '.join(targets)} of {preset} do not build", "build")
+    try:
+        fleet.build(preset, *targets)
+    except RuntimeError as failure:
+        fail(str(failure), "build")
 
 
 def high_waters(image):
@@ -177,13 +182,25 @@ def map_entries(path):
             yield match[1], int(match[2], 16), int(match[3], 16), match[4]
 
 
-def component_of(file):
+def component_of(file, section="", owners=None):
+    """Of what stands in that section of a file; owners: owners_of() the image."""
+    if owners is not None and re.search(WHOLE, file):
+        symbol = section.partition(".")[2].partition(".")[2].partition(".")[0]  # without .constprop.0 and its like
+        return owners.get(symbol, "strings and tables without a name")
     name = file.rsplit("/", 1)[-1]
     folder = re.sub(r"\(.*", "", file)
     for component, pattern in COMPONENTS:
         if re.search(pattern, folder.rsplit("/", 1)[-1]) or re.match(pattern, name):
             return component
     return "toolchain"
+
+
+def owners_of(path):
+    """{function or variable: component} of all that an image is linked of."""
+    folder = path.parent / "CMakeFiles" / f"{path.stem}.dir"
+    files = [*folder.rglob("*.obj"), *path.parents[2].rglob("*.a")]
+    return {match[1]: component_of(str(file)) for file in files
+            for match in re.finditer(r" (?:FUNC|OBJECT) .* \d+ ([^\s.]+)", tool("readelf", "-sW", file))}
 
 
 def section_sizes(path):
@@ -217,10 +234,10 @@ def type_sizes(path, names):
 
 
 def flash_table(path, sizes):
-    terms = collections.Counter()
+    terms, owners = collections.Counter(), owners_of(path)
     for section, address, size, file in map_entries(path):
         if address < RAM_BEGIN or section.startswith(".data"):
-            terms[component_of(file)] += size
+            terms[component_of(file, section, owners)] += size
     total = flash_size(sizes)
     terms["alignment, less strings merged"] = total - sum(terms.values())
     return total, terms.most_common()
@@ -241,11 +258,12 @@ def ram_table(path, sizes):
     ]
     if "receive_ring" in symbol:
         terms.append(("UART rings", symbol["receive_ring"] + symbol["transmit_ring"]))
+    owners = owners_of(path)
     for component, what in (("ethernet", "Ethernet: ring of what was received, driver, settings"),
                             ("lwip", "lwIP: heap of its own, buffers, connections"),
                             (LIBRARIES, "Mbed TLS statics: random generator, key slots")):
         size = sum(size for section, address, size, file in map_entries(path)
-                   if address >= RAM_BEGIN and component_of(file) == component)
+                   if address >= RAM_BEGIN and component_of(file, section, owners) == component)
         terms += [(what, size)] * (size > 0)
     total = ram_size(sizes)
     rest = total - sum(size for _, size in terms)
@@ -348,7 +366,8 @@ def link_manifold(objects, folder, table, rows, cols):
         words += [f"-Wl,-u,{symbol}"] * bool(value)
         words.append(f"-Wl,--defsym=_ZN10gradstream{len(name)}{name}E={symbol}")
     library = ROOT / "build" / IMAGES[0].preset / "runtime" / "libgs_runtime.a"
-    flags = f"{MANIFOLD_IMAGE.flags} {digest.BOARD_LINK}".split()
+    # Optimised as a whole, so small a program would keep nothing of the table that it does not call.
+    flags = f"{MANIFOLD_IMAGE.flags} {digest.BOARD_LINK} -fno-lto".split()
     subprocess.run([TOOLS + "g++", *flags, *words, *objects, library, "-o", build.program], cwd=ROOT, check=True)
     sizes = section_sizes(build.program)
     flash = sizes[".text"] + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
@@ -374,6 +393,27 @@ def print_manifolds():
     return len(MANIFOLDS)
 
 
+def flash_without(features):
+    """Flash of the first image without these features (GS_WITHOUT)."""
+    preset = IMAGES[0].preset
+    folder = ROOT / "build" / "footprint" / ("without_" + "_".join(features))
+    for command in (["cmake", "--preset", preset, "-B", folder, f"-DGS_WITHOUT={';'.join(features)}"],
+                    ["cmake", "--build", folder, "--target", TARGET]):
+        try:
+            fleet.command(command, f"building {preset} without {', '.join(features)}", FEATURE_SECONDS_MAX)
+        except RuntimeError as failure:
+            fail(str(failure), "build")
+    return flash_size(section_sizes(folder / IMAGES[0].path.relative_to(ROOT / "build" / preset)))
+
+
+def print_features(flash):
+    """A row for each feature that an image may leave out, beside an image that leaves out none."""
+    print(f"==== what a feature adds to a Cortex-M4F image, which has {flash} bytes of flash with all of them")
+    for feature in FEATURES:
+        print(f"  {flash - flash_without([feature]):7d}  {feature}", flush=True)
+    print(f"  {flash - flash_without(FEATURES):7d}  all of them")
+
+
 def print_endurance():
     print(f"==== flash of the client's state: {ROUND_FLASH_BYTES} bytes a round (St(64,4), 5 steps, 16 directions)")
     for board, page in LOG_PAGES.items():
@@ -397,6 +437,8 @@ def main():
     if not barred and "rp2040" in unreported:
         print("without a trial of the RP2040: rp2040js is missing (install npm, then ./run setup)")
     manifolds = print_manifolds()
+    if not barred:
+        print_features(rows[IMAGES[0].preset].flash)
     print_endurance()
     smallest, smallest_dhe = rows["smallest"], rows["smallest-dhe"]
     faults += sum(row.faults for row in rows.values())

@@ -22,6 +22,8 @@ import sys
 import time
 from typing import NamedTuple
 
+import fleet
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
 SEEDS = ROOT / "tests" / "corpus"
@@ -58,12 +60,12 @@ ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "malloc_context_size=5:detect_leaks
 
 
 def build():
-    command = [ROOT / "tools" / "build.sh", "fuzz", *(f"fuzz_{target.name}" for target in TARGETS)]
-    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        print(f"fuzz: error: the build failed:\n{done.stdout[-4000:]}")
-    return done.returncode == 0
+    try:
+        fleet.build("fuzz", *(f"fuzz_{target.name}" for target in TARGETS))
+    except RuntimeError as failure:
+        print(f"fuzz: error: {failure}")
+        return False
+    return True
 
 
 class Run(NamedTuple):

@@ -2,7 +2,7 @@
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi. boards/posix/README.md says how
 to install one, boards/posix/debian holds its unit, configuration and scripts. The server's is for amd64
-(docs/operating.md, operations/debian).
+(docs/how-to/install.md, operations/debian).
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 from typing import NamedTuple
 
 import digits
+import fleet
 import package_documents
 import package_server
 
@@ -88,14 +89,16 @@ def fill(tree, architecture):
     put(share / "man" / "man1" / f"{NAME}.1.gz", gzip.compress((DEBIAN / f"{NAME}.1").read_bytes(), mtime=0))
     put(share / "bash-completion" / "completions" / NAME, (DEBIAN / f"{NAME}.bash").read_bytes())
     documents = share / "doc" / NAME
-    for name, content in package_documents.gather("boards/posix/README.md", "docs/data.md").items():
+    pages = package_documents.gather("boards/posix/README.md", "docs/data.md", "docs/use_model.md",
+                                    "docs/how-to/power.md")
+    for name, content in pages.items():
         put(documents / name, content)
     (documents / "examples").mkdir()
     pixels, mean = digits.shards(1)
     digits.write_shard(documents / "examples" / "digits.gsd", pixels[0], mean)
     (documents / "examples" / "digits.gsd").chmod(0o644)
     put(documents / "copyright", b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
-        b"nanopb: Zlib, CLI11: BSD-3-Clause; their texts stand in their sources.\n")
+        b"libsodium: ISC, nanopb: Zlib, CLI11: BSD-3-Clause:\n" + package_documents.licences("libcli11-dev"))
     put(documents / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
     size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
     control = {"Package": NAME, "Version": version(), "Architecture": architecture, "Maintainer": MAINTAINER,
@@ -109,7 +112,19 @@ def fill(tree, architecture):
 
 def build(preset, program):
     if preset != "dev" or "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
-        run(ROOT / "tools" / "build.sh", preset, program)
+        fleet.build(preset, program)
+
+
+def source_time():
+    """Seconds of the newest commit or, of a tree without git or outside a repository, of its change log."""
+    try:
+        done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        if done.returncode == 0 and (ROOT / ".git").exists():  # else the folder lies in a repository of its user's
+            return int(done.stdout)
+    except FileNotFoundError:
+        pass
+    return int((ROOT / "CHANGELOG.md").stat().st_mtime)
 
 
 def make(kind):
@@ -127,7 +142,7 @@ def make(kind):
     for folder in [tree, *(path for path in tree.rglob("*") if path.is_dir())]:
         folder.chmod(0o755)
     # The same bytes for the same sources: dpkg-deb takes the times of files that are newer from here.
-    os.environ.setdefault("SOURCE_DATE_EPOCH", run("git", "log", "-1", "--format=%ct").strip())
+    os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
     shutil.rmtree(tree)
     return package
@@ -144,7 +159,7 @@ def main():
                 raise Failure(f"unknown package {kind} (known: {' '.join([*TARGETS, SERVER])})")
             packages.append(make(kind))
             print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
-    except (Failure, FileNotFoundError) as failure:
+    except (Failure, FileNotFoundError, RuntimeError) as failure:
         print(f"package: error: {failure}", file=sys.stderr)
         print("result: error=failed")
         return 1

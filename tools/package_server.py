@@ -15,7 +15,13 @@ PROGRAM = ROOT / "build" / "dev" / "server" / "gradstream"
 # For operators, and what these refer them to.
 DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/page_phone.png",
              "docs/reliability.md", "docs/algorithms.md", "docs/data.md", "docs/own_data.md",
-             "docs/own_loss.md", "docs/wire.md")
+             "docs/use_model.md", "docs/tutorial_vibration.md", "docs/own_loss.md", "docs/wire.md", "docs/glossary.md",
+             "docs/how-to/*.md", "docs/reference/*.md")
+COPYRIGHT = b"""gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.
+libsodium: ISC; nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog, JSON for Modern C++, uPlot: MIT.
+The text of uPlot stands in front of the /uplot.js that the program serves; the others:
+"""
+LINKED = ("libasio-dev", "libcli11-dev", "libspdlog-dev", "libtomlplusplus-dev", "nlohmann-json3-dev")
 CONFFILES = ("/etc/gradstream/gradstream.toml",)
 DESCRIPTION = """\
 federated learning: the aggregation server
@@ -26,8 +32,8 @@ federated learning: the aggregation server
 
 
 def exit_codes():
-    """The table of docs/operating.md, which a test compares with the program, as a list of the man page."""
-    text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    """The table of docs/reference/exit_codes.md, which a test compares with the program, as a list of the man page."""
+    text = (ROOT / "docs" / "reference" / "exit_codes.md").read_text(encoding="utf-8")
     table = text[text.index("| code | meaning |"):].partition("\n\n")[0]
     rows = re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", table)
     return "\n".join(f".TP\n.B {code}\n{meaning}" for code, meaning in rows).replace("--", "\\-\\-")
@@ -56,10 +62,7 @@ def contents():
         f"{documents}/examples/grafana_dashboard.json": (DEBIAN.parent / "grafana_dashboard.json").read_bytes(),
         f"{documents}/examples/prometheus_alerts.yaml": (DEBIAN.parent / "prometheus_alerts.yaml").read_bytes(),
         **{f"{documents}/{name}": content for name, content in package_documents.gather(*DOCUMENTS).items()},
-        f"{documents}/copyright": b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
-                                  b"nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog, JSON for "
-                                  b"Modern C++, uPlot: MIT; their texts stand in their sources, that of uPlot also in "
-                                  b"front of the /uplot.js that the program serves.\n",
+        f"{documents}/copyright": COPYRIGHT + package_documents.licences(*LINKED),
         f"{documents}/changelog.gz": gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0),
     }
 

@@ -35,7 +35,7 @@ def identity_of(arguments, folder):
         return path
     if arguments.config is None:
         raise flash.Failure(f"{path} is missing: name the server's configuration with --config, to enrol the device")
-    fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", "gradstream"], "building the server", 1800)
+    fleet.build("dev", "gradstream")
     fleet.command([fleet.SERVER, "device", "add", arguments.device, "--config", arguments.config, "--out", path],
                   "enrolling the device")
     return path

@@ -70,7 +70,7 @@ def main():
         print(f"soak: error: unknown part {unknown[0]} (known: {' '.join(PARTS)})", file=sys.stderr)
         print("result: error=usage")
         return 2
-    fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", "gradstream", "gradstream-client"], "building", 3600)
+    fleet.build("dev", "gradstream", "gradstream-client")
     chosen = [(name, *PARTS[name]) for name in arguments.part or PARTS]
     return play([(name, what, [*words, "--minutes", f"{arguments.minutes:g}"] if name == "fleet" else words)
                  for name, what, words in chosen])

@@ -77,7 +77,8 @@ class Life:
         self.server = None
 
     def start(self, seconds=60):
-        self.server = bench_server.Peer("server", [fleet.SERVER, "serve", "--config", self.config], self._hear)
+        self.server = bench_server.Peer(fleet.Process("server", [fleet.SERVER, "serve", "--config", self.config],
+                                                      self._hear))
         if not self.server.process.wait_for_line("event=listening", seconds):
             raise Failure("the server does not listen:\n" + "\n".join(list(self.server.process.lines)[-5:]))
 
@@ -163,7 +164,7 @@ def main():
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     if "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
-        fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", "gradstream", "gradstream-load"], "building", 3600)
+        fleet.build("dev", "gradstream", "gradstream-load")
     seconds = 60 * arguments.minutes / 2
     is_judged = arguments.minutes >= JUDGED_MINUTES_MIN
     lives, failed = [], []

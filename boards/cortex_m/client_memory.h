@@ -9,15 +9,25 @@
 
 namespace gradstream {
 
-// Mbed TLS: record buffers (2 x 1.1 KB), handshake with x25519, keys. Measured: 6,744 bytes.
+// Mbed TLS: record buffers (2 x 1.1 KB), handshake with x25519, keys. Measured: 6,744 bytes; without x25519 6,592.
+#if defined(GS_PSK_KE_ONLY)
+inline constexpr size_t kTlsPoolSize = 7 * 1024;
+#else
 inline constexpr size_t kTlsPoolSize = 8 * 1024;
-// Model, correction, uploads, solver. Measured for St(64,4): 8,824 bytes (A9, 16 directions), 7,464 (A1). An image for
-// a larger model names its own, in KB (-DGS_ARENA_KIB=40), and its linker script gives the difference.
-inline constexpr size_t kUsualArenaSize = 10 * 1024;
-#if !defined(GS_ARENA_KIB)
-#define GS_ARENA_KIB 10
 #endif
+// Model, correction, uploads, solver. Measured for St(64,4): 9,352 bytes (A9, 16 directions), 7,464 (A1). An image for
+// a larger model names its own, in KB (-DGS_ARENA_KIB=40), and its linker script gives the difference.
+// The smallest image has no other run than these.
+#if defined(GS_SMALLEST)
+inline constexpr size_t kUsualArenaSize = 9 * 1024;
+#else
+inline constexpr size_t kUsualArenaSize = 10 * 1024;
+#endif
+#if !defined(GS_ARENA_KIB)
+inline constexpr size_t kArenaSize = kUsualArenaSize;
+#else
 inline constexpr size_t kArenaSize = GS_ARENA_KIB * 1024;
+#endif
 static_assert(kArenaSize >= kUsualArenaSize);
 // Client, TLS session, frame reader and the rest of firmware/gradstream_device.cc.
 inline constexpr size_t kDeviceSize = 5 * 1024;

@@ -1,8 +1,12 @@
-# The processor's part number, as the image finds it in CPUID (Arm's technical reference manuals).
+# The processor's part number, as the image finds it in CPUID (Arm's technical reference manuals). It is the one of
+# GS_CPU_FLAGS. GS_PROCESSOR names another one that runs this code too.
 function(gs_processor_part out)
   set(parts cortex-m0 0xC20 cortex-m0plus 0xC60 cortex-m3 0xC23 cortex-m4 0xC24 cortex-m7 0xC27 cortex-m23 0xD20
     cortex-m33 0xD21 cortex-m55 0xD22 cortex-m85 0xD23)
   string(REGEX REPLACE "^.*-mcpu=([a-z0-9-]+).*$" "\\1" processor "${GS_CPU_FLAGS}")
+  if(GS_PROCESSOR)
+    set(processor "${GS_PROCESSOR}")
+  endif()
   list(FIND parts "${processor}" at)
   if(at EQUAL -1)
     message(FATAL_ERROR "GS_CPU_FLAGS names no processor that boards/cortex_m/cortex_m.cmake knows: ${GS_CPU_FLAGS}")
@@ -12,8 +16,8 @@ function(gs_processor_part out)
   set(${out} ${part} PARENT_SCOPE)
 endfunction()
 
-# gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file [NETWORK_ARENA_KIB n] SOURCES file... SILICON file...
-# EMULATOR file...): two images of the client, the same but for what stands in for silicon.
+# gs_add_cortex_m_client([ETHERNET] [MAINS] SCRIPT file CONFIG file [NETWORK_ARENA_KIB n] SOURCES file...
+# SILICON file... EMULATOR file...): two images of the client, the same but for what stands in for silicon.
 #   gradstream_client.elf            for silicon; no semihosting in it
 #   gradstream_client_emulator.elf   for an emulator (GS_EMULATOR)
 #   gradstream_client_all_emulator.elf   the same with all that a host links, on request
@@ -23,14 +27,30 @@ endfunction()
 #   gradstream_client_gsn.elf, gradstream_client_gsn_emulator.elf   for a network behind the shard, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
-# is boards/ethernet, else a UART. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
-# targets' names.
+# is boards/ethernet, else a UART. MAINS: the board has mains power, else a battery. GS_IMAGE_PREFIX, set where a tree
+# makes the images of a second board, begins their targets' names.
 function(gs_add_cortex_m_image target script config)
+  gs_add_cortex_m_program(${target} ${script} ${config} ${PROJECT_SOURCE_DIR}/firmware/main.cc ${ARGN})
+endfunction()
+
+# gs_add_cortex_m_application(target script config file...): an image of an application in C, whose main() is in its
+# files. firmware/application_board.h gives it the board.
+function(gs_add_cortex_m_application target script config)
+  gs_add_cortex_m_program(${target} ${script} ${config}
+    ${PROJECT_SOURCE_DIR}/firmware/application_board.cc ${ARGN})
+  target_compile_definitions(${target} PRIVATE GS_VERSION="${PROJECT_VERSION}")
+endfunction()
+
+# What both have: the board's start and port, the script and the libraries.
+function(gs_add_cortex_m_program target script config)
   add_executable(${target}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/divide.cc
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/port.cc
-    ${PROJECT_SOURCE_DIR}/firmware/main.cc
     ${ARGN})
+  set_source_files_properties(
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/divide.cc
+    PROPERTIES COMPILE_OPTIONS -fno-lto)
   set(scripts ${PROJECT_SOURCE_DIR}/${script} ${PROJECT_SOURCE_DIR}/boards/cortex_m/sections.ld)
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
   gs_runtime_flags(${target})
@@ -67,6 +87,14 @@ function(gs_use_measured_loss target)
   target_compile_definitions(${target} PRIVATE GS_MEASURED_LOSS=1)
 endfunction()
 
+# gs_use_held_pulls(target): an image whose board has mains power leaves its Pulls with the server until there is a task
+# (docs/how-to/power.md). It has client and device of its own, since those of the libraries leave that out.
+function(gs_use_held_pulls target)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/link/client*.cc)
+  target_sources(${target} PRIVATE ${sources} ${PROJECT_SOURCE_DIR}/firmware/gradstream_device.cc)
+  target_compile_definitions(${target} PRIVATE GS_HOLDS_PULLS=1)
+endfunction()
+
 # gs_use_eigen(target file...): an image with these files, whose losses are written with Eigen
 # (firmware/gradstream_eigen.h). With -Os GCC keeps the parts of an expression on the stack, 400 bytes more of it; with
 # -O2 it takes less flash too.
@@ -84,7 +112,7 @@ set(network_names network perceptron)
 set(network_widths "64,16,10" "196,32,32,10")
 
 function(gs_add_cortex_m_client)
-  cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG;NETWORK_ARENA_KIB" "SOURCES;SILICON;EMULATOR" ${ARGN})
+  cmake_parse_arguments(arg "ETHERNET;MAINS" "SCRIPT;CONFIG;NETWORK_ARENA_KIB" "SOURCES;SILICON;EMULATOR" ${ARGN})
   list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
@@ -137,6 +165,11 @@ function(gs_add_cortex_m_client)
     set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
     target_compile_definitions(${image} PRIVATE GS_NETWORK=1)
   endforeach()
+  if(arg_MAINS)
+    foreach(image ${client} ${client}_emulator ${client}_all_emulator ${client}_gsn ${client}_gsn_emulator)
+      gs_use_held_pulls(${image})
+    endforeach()
+  endif()
   if(arg_ETHERNET)
     foreach(image ${client} ${client}_emulator ${client}_all_emulator ${client}_gsn ${client}_gsn_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)

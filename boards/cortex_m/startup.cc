@@ -1,4 +1,8 @@
 // Reset, the processor's own vectors, faults. A machine's interrupts follow in the section ".vectors.interrupts".
+//
+// This file is compiled by itself (cortex_m.cmake), never with the rest of the image. It fills memory of which the
+// compiler knows nothing. As part of the whole, main() would become part of reset_handler(), and could read a variable
+// before it has its value.
 #include <cstddef>
 #include <cstdint>
 
@@ -13,7 +17,7 @@ extern const uint32_t __data_load;
 extern const Handler __init_array_begin, __init_array_end;
 int main();
 [[noreturn]] void reset_handler();
-[[noreturn]] void report_fault(uintptr_t stack_pointer);
+[[noreturn, gnu::used]] void report_fault(uintptr_t stack_pointer);
 // A machine that uses these defines them.
 void nmi_handler() __attribute__((weak));
 void systick_handler() __attribute__((weak));
@@ -52,8 +56,9 @@ void reset_with(ResetNote note) {
 
 }  // namespace gradstream
 
-extern "C" const gradstream::Vector vectors[16] __attribute__((section(".vectors")));
-const gradstream::Vector vectors[16] = {
+// Only the processor reads it.
+extern "C" const gradstream::Vector vectors[16];
+__attribute__((section(".vectors"), used)) const gradstream::Vector vectors[16] = {
     {.address = &__stack_end},
     {.handler = reset_handler},
     {.handler = nmi_handler},

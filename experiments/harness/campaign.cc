@@ -268,6 +268,12 @@ std::string Part::conclude() {
                          seed(), experiment_.needs, options_.harness.request.data_folder.c_str());
   }
   is_written_ = write_picture(folder(), experiment_, curves_) && is_written_;
+  if (experiment_.write_more != nullptr) {
+    is_written_ = experiment_.write_more(folder(), curves_) && is_written_;
+  }
+  if (experiment_.write_samples != nullptr) {
+    is_written_ = experiment_.write_samples(folder(), options_.harness.request, curves_) && is_written_;
+  }
   Judgement judgement;
   hold_to_references(&judgement);
   if (is_whole()) {

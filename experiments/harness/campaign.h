@@ -15,7 +15,9 @@
 namespace gradstream {
 
 // Whether a server and clients can train it: by a run's parameters, and nothing of the experiment's own.
-inline bool has_network_run(const Case& one) { return !one.train && !one.tabulate && one.has_client_problem; }
+inline bool has_network_run(const Case& one) {
+  return !one.train && !one.tabulate && !one.arrive && one.has_client_problem;
+}
 
 struct CampaignOptions {
   HarnessOptions harness;

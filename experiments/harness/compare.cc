@@ -259,8 +259,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
     const bool is_zeroth_order = parameters.local->estimator != EstimatorId::kAnalyticGradient;
     const double rounding =
         (is_zeroth_order ? kZerothOrderUnits : kUnits) * std::numeric_limits<double>::epsilon() * scale;
-    const bool converges = is_excess || reference.points.back().value < 0.1 * first;
-    return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0, converges ? 0 : kEndFactor};
+    return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0};
   }
   if (parameters.local->estimator == EstimatorId::kAnalyticGradient) {
     // A reference in single precision has the rounding of its own losses: its excess ends on either side of 0.
@@ -271,9 +270,10 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   }
   // An estimate has the rounding of losses divided by mu. At 1e-2 runs are up to 2.1e-4 from the reference's in single
   // precision, so that a hundred times as much is rounding at 1e-4.
-  // A cost whose least value is 0 and that no run comes near to has no floor of noise: all of it is held (X13).
+  // A cost whose least value is 0 and that no run comes near to has no floor of noise: all of it is held (X13). Seeds
+  // are 1.5 % apart there, runs of one seed 0.8 % at most.
   if (is_excess && optimum == 0 && reference.points.back().value > 0.1 * first) {
-    return {3e-2, 0};
+    return {1e-2, 0};
   }
   const double relative = parameters.local->smoothing < kShortSmoothing ? 3e-2 : 1e-2;
   return {relative, 10 * std::fabs(reference.points.back().value), 0, 0, true};
@@ -289,7 +289,8 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
     }
     switch (exception.kind) {
       case ReferenceException::Kind::kWanders:
-        tolerance.end_factor = kEndFactor;
+        // In double a test error or an angle is held point by point, whatever its run does.
+        tolerance.end_factor = kIsDouble && reference.measure != "grad_norm" ? 0 : kEndFactor;
         break;
       case ReferenceException::Kind::kWithin:
         if (exception.least_round > 0) {

@@ -37,8 +37,8 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment);
 //                                                          above S only; a line of a seed replaces those without one
 //   # sensitive [in ...] [within R] OF: GLOB REASON        rounding decides where the run comes to, within R of a value
 //                                                          (in float without R: kFloatNudgedMax, as every run)
-//   # wanders [in ...] OF: GLOB REASON                     a float may part from it after the first rounds (end_factor)
-//   # within R [from N] [in ...] OF: GLOB REASON           the relative tolerance is R, from round N on
+//   # wanders [in ...] OF: GLOB REASON                     it may part from it after the first rounds (end_factor)
+//   # within R [from N] [in ...] [seed S] OF: GLOB REASON  the relative tolerance is R, from round N on
 //   # floor F [in ...] OF: GLOB REASON                     rounding leaves the measure no better than F: so much more
 //
 // GLOB is of the shell (* takes any text) and matches whole keys: of lines for `not run`, of cases for the rest. OF is
@@ -102,10 +102,10 @@ struct Tolerance {
   // tolerance is half a unit in the last place of F* at the least value; in float it is the reference's own rounding
   // where that is in single precision. Of a gradient norm: a `floor` of the reference's file.
   double rounding = 0;
-  // Above 0: a curve that parts from the reference after the first rounds passes too if the least value that it comes
-  // to is so near to the reference's. In float of those runs that the reference's file names (`wanders`), in double
-  // where the reference does not converge: the long steps of 002 wander over the manifold, and double every rounding
-  // from round to round.
+  // Above 0: a curve may part from the reference after the first rounds, if its least value is so near to the
+  // reference's. Only of runs that the reference's file names (`wanders`), in double only of their gradient norms. The
+  // long steps of 002 wander over the manifold, and double every rounding from round to round. Any other curve is
+  // compared at every point, also one that does not fall.
   double end_factor = 0;
   // The least is a floor of noise, where curves bounce: the comparison ends for good at the first value that is not
   // above it. The first rounds are compared in any case, so that a run that never leaves its noise is checked too.

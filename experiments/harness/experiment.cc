@@ -34,9 +34,9 @@ uint32_t Curve::rounds_to(double bound) const {
 }
 
 std::span<const Experiment* const> all_experiments() {
-  static constexpr const Experiment* kAll[] = {&kX1,  &kX2,  &kX3,   &kX4,    &kX5,     &kX6,        &kX7,
-                                               &kX8,  &kX9,  &kX10,  &kX11,   &kX12,    &kX13,       &kX14,
-                                               &kX15, &kX16, &kZofl, &kBytes, &kMemory, &kStragglers};
+  static constexpr const Experiment* kAll[] = {
+      &kX1,  &kX2,  &kX3,  &kX4,  &kX5,  &kX6,   &kX7,    &kX8,     &kX9,         &kX10,        &kX11,
+      &kX12, &kX13, &kX14, &kX15, &kX16, &kZofl, &kBytes, &kMemory, &kStragglers, &kCompletion, &kOnline};
   return kAll;
 }
 
@@ -108,6 +108,12 @@ void Judgement::check_mean_order(uint32_t seed, const std::string& what, double 
 void Judgement::claim(const std::string& what, bool is_confirmed, const std::string& evidence) {
   lines_.push_back(std::string("claim      ") + (is_confirmed ? "confirmed      " : "not confirmed  ") + what + ": " +
                    evidence);
+}
+
+void Judgement::claim_seeds(const std::string& what, const std::vector<bool>& holds) {
+  const auto count = static_cast<size_t>(std::count(holds.begin(), holds.end(), true));
+  claim(what, count == holds.size() && !holds.empty(),
+        std::to_string(count) + " of " + std::to_string(holds.size()) + " seeds; all of them are wanted");
 }
 
 void check_means(const std::vector<MeanPart>& parts, Judgement* judgement) {

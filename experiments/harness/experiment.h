@@ -35,6 +35,7 @@ struct CurvePoint {
   Measures measures;
   uint64_t bytes_up = 0;  // all devices' frames since the beginning, without TLS
   uint64_t bytes_down = 0;
+  double device_seconds = 0;  // processor time of all devices until then, of Case::times_devices
 };
 
 struct Case {
@@ -52,6 +53,12 @@ struct Case {
   // Devices that the run may lose: a refusal is noted in Curve::refusal and ends nothing. The parameters say how many
   // answers a round needs at its deadline.
   bool may_lose_devices = false;
+  // Samples that arrive during the run: called before the version of each round is measured and its tasks are made.
+  // The workload is then this case's alone. Empty: devices hold what they hold.
+  std::function<void(uint32_t round)> arrive;
+  // Whether the processor time of devices is measured. Reason: it takes two calls of the system for each of their
+  // turns.
+  bool times_devices = false;
   // false: gradstream-client has not the workload's problem, and --network leaves the case out.
   bool has_client_problem = true;
   // Part of the fault by which its data may end the run, at any round; empty: none. What does not depend on the data
@@ -71,9 +78,10 @@ struct Curve {
   std::string refusal;
   bool is_fault_expected = false;  // by Case::expected_fault
   uint64_t digest = 0;
-  double seconds = 0;
+  double seconds = 0;  // of processor: a case runs in one thread
   double optimum = 0;
-  TubeCounts tube;  // of its devices; a train() of its own may count none
+  Matrix last_model;  // of the last point, as published; empty where nothing was trained
+  TubeCounts tube;    // of its devices; a train() of its own may count none
   // The point of a round; the last one where the run ended before.
   const CurvePoint& at(uint32_t round) const;
   double excess_at(uint32_t round) const { return at(round).measures.excess; }
@@ -115,6 +123,9 @@ class Judgement {
   void check_mean_order(uint32_t seed, const std::string& what, double quotient);
   // What the work says: confirmed or not, and by which figures. Decides nothing.
   void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
+  // The same of a claim that noise decides, with the verdict of each seed of 1 to kMeanSeedCount. Confirmed where all
+  // seeds have it, which chance alone does one time in 32.
+  void claim_seeds(const std::string& what, const std::vector<bool>& holds);
   // A line of a table, to be read.
   void note(const std::string& text) { lines_.push_back(text); }
   bool passed() const { return failed_count_ == 0 && check_count_ > 0; }
@@ -145,6 +156,10 @@ struct Experiment {
   // What a curve goes along: the first column of its CSV. Only train() can make it another than the round.
   const char* axis = "round";
   bool along_bytes = false;  // the picture goes along what went up, not along the axis
+  // Writes further files to the folder of the results, such as scripts for gnuplot. False: they cannot be written.
+  bool (*write_more)(const std::string& folder, const Curves& curves) = nullptr;
+  // The same for files that show samples from the request's data folder.
+  bool (*write_samples)(const std::string& folder, const Request& request, const Curves& curves) = nullptr;
 };
 
 // Adds, for each thing that `parts` has a value of, the criterion that all seeds of the mean gave one and that their
@@ -170,6 +185,8 @@ extern const Experiment kMemory;              // memory
 extern const Experiment kStragglers;          // stragglers
 extern const Experiment kX13;                 // lowrank
 extern const Experiment kX14;                 // asynchronous
+extern const Experiment kCompletion;          // completion
+extern const Experiment kOnline;              // online
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

@@ -1,9 +1,9 @@
 #include "experiments/harness/harness.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,7 +17,9 @@
 
 #include "experiments/harness/tube.h"
 #include "server/run/check_parameters.h"
+#include "server/run/parts.h"
 #include "server/run/run_core.h"
+#include "server/run/step_keys.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {
@@ -78,14 +80,19 @@ bool watch(const Case& one, const RunParameters& parameters, uint32_t version, c
   }
   CurvePoint& point = curve->points.emplace_back();
   point.round = version / parameters.phase_count();
+  if (one.arrive) {
+    one.arrive(point.round);
+  }
   const Matrix at = matrix_of(parameters.model->shape, model);
   point.measures = one.workload->measure(at);
+  curve->last_model = at;
   if (parameters.local->solver == SolverId::kProjection) {
-    const double step = static_cast<double>(parameters.steps->server_step * parameters.step_size_at(version));
+    const double step = static_cast<double>(server_step_at(parameters, version) * parameters.step_size_at(version));
     point.measures.optimality = one.workload->optimality(at, step * parameters.local->local_step_count);
   }
   point.bytes_up = counts.bytes_up;
   point.bytes_down = counts.bytes_down;
+  point.device_seconds = counts.device_seconds;
   if (!one.workload->measures_gradient()) {
     return std::isfinite(point.measures.excess);
   }
@@ -99,6 +106,9 @@ void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve
   }
   TimedFleet fleet(parameters, problems, start_of(*one.workload));
   fleet.use_manifolds(counting_manifolds());
+  if (one.times_devices) {
+    fleet.use_device_clock(thread_seconds);
+  }
   if (one.may_lose_devices) {
     fleet.tolerate_refusals();
   }
@@ -117,6 +127,9 @@ RunParameters complete_parameters(const Case& one, const Request& request) {
   p.seed = one.seed == 0 ? request.seed : one.seed;
   p.model->manifold = one.workload->manifold();
   p.model->shape = one.workload->shape();
+  if (!p.model->matrix.empty()) {
+    set_parts(&p);
+  }
   p.model->problem = one.workload->problem(0).ops->name;
   p.trigger->device_count = one.workload->device_count();
   return p;
@@ -135,7 +148,7 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
   if (options.nudged_entry != kNudgeNone) {
     one.workload = std::make_shared<NudgedWorkload>(as_given.workload, options.nudged_entry);
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = thread_seconds();
   tube_counts() = TubeCounts();
   Curve curve;
   curve.optimum = one.workload->optimum();
@@ -159,8 +172,14 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
   }
   curve.is_fault_expected = !one.expected_fault.empty() && curve.fault.find(one.expected_fault) != std::string::npos;
   curve.tube = tube_counts();
-  curve.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  curve.seconds = thread_seconds() - begin;
   return curve;
+}
+
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 std::string case_file_name(std::string key) {

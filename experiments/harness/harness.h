@@ -30,6 +30,9 @@ std::vector<Real> start_of(const Workload& workload);
 // One case in the simulator. A fault, also of parameters that no server would accept, stands in Curve::fault.
 Curve run_case(const Case& one, const HarnessOptions& options);
 
+// Of the processor, of the calling thread.
+double thread_seconds();
+
 // A key as a file's name: with _ for /.
 std::string case_file_name(std::string key);
 

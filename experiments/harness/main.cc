@@ -98,8 +98,9 @@ int run(int argc, char** argv) {
   campaign.thread_count = std::clamp(std::thread::hardware_concurrency(), 1U, 64U);
   CLI::App app("The papers' experiments, in the simulator, in " + std::string(kPrecisionName) + " arithmetic.");
   app.add_option("name", name, "one of " + known_names())->required();
-  auto* seed = app.add_option("--seed", options.request.seed, "of data, start, batches and directions")
-                   ->check(CLI::Range(0U, UINT32_MAX));
+  // From 1 on: 0 in a case means the request's seed, and X14 counts the seeds of its rules from 6 (S - 1) + 1.
+  auto* seed = app.add_option("--seed", options.request.seed, "of data, start, batches and directions, from 1 on")
+                   ->check(CLI::Range(1U, UINT32_MAX));
   app.add_option("--data", options.request.data_folder, "folder of mnist/, cifar10/, wordnet/ and school.csv.gz")
       ->capture_default_str();
   app.add_option("--results", options.results_folder, "NAME/seedS/ is made in it")->capture_default_str();

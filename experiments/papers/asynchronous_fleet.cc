@@ -5,9 +5,11 @@
 #include <string>
 
 #include "experiments/harness/harness.h"
+#include "runtime/problem/proximal_loss.h"
 #include "runtime/training/estimator.h"
 #include "runtime/training/solver.h"
 #include "server/rules/delay_correction.h"
+#include "server/rules/model_average.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
 
@@ -73,7 +75,7 @@ AsyncValues train_async_sgd(const NetworkWorkload& workload, uint32_t seed, cons
   for (uint32_t first = 0; first + kBatchSize <= std::max(count, kBatchSize); first += kBatchSize) {
     const Batch batch{order.data() + first, std::min(kBatchSize, count)};
     const Status status = problem.ops->gradient(problem.context, shape, x.data(), batch, gradient.data(), memory.arena);
-    GS_ASSERT(status == Status::kOk);  // the data are numbers
+    expect_ok(status, "the work of device " + std::to_string(job.device));
     add_scaled(x.size(), static_cast<Real>(-kAsyncLocalStep), gradient.data(), x.data());
   }
   add_scaled(x.size(), -1, job.base.data(), x.data());
@@ -81,7 +83,7 @@ AsyncValues train_async_sgd(const NetworkWorkload& workload, uint32_t seed, cons
 }
 
 AsyncValues train_async_curve(const NetworkWorkload& workload, uint32_t seed, uint32_t epoch_count,
-                              const AsyncDevices::Job& job) {
+                              const AsyncDevices::Job& job, bool is_pulled) {
   static constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps};
   static constexpr const SolverOps* kSolvers[] = {&kSolverCurveOps};
   const Problem problem = workload.problem(job.device);
@@ -98,14 +100,20 @@ AsyncValues train_async_curve(const NetworkWorkload& workload, uint32_t seed, ui
   task.local_step_count = epoch_count;
   task.step_size = static_cast<Real>(1e-3);  // the report's, and a tenth of it for the control point
   task.curvature = 1;
+  if (is_pulled) {
+    task.proximal_form = ProximalForm::kLorentz;
+    task.proximal_weight = static_cast<Real>(kAsyncProximal);
+    task.proximal_sigma = static_cast<Real>(kAsyncSigma);
+  }
   task.encoding = kRealEncoding;
   std::copy_n(problem.ops->name, std::char_traits<char>::length(problem.ops->name), task.problem);
   // Eleven tensors, the samples' order and the problem's own.
   Memory memory((size_t{1} << 18) + 12 * sizeof(Real) * job.base.size() +
                 problem.ops->scratch_size(problem.context, task.shape));
   SolverRun run;
-  Status status = begin_solver({all_manifolds(), kEstimators, kSolvers, {&problem, 1}}, task, job.base.data(), nullptr,
-                               &run, memory.arena);
+  Registry registry = {all_manifolds(), kEstimators, kSolvers, {&problem, 1}};
+  registry.proximal_loss = &kProximalLossOps;
+  Status status = begin_solver(registry, task, job.base.data(), nullptr, &run, memory.arena);
   for (uint32_t epoch = 0; epoch < epoch_count && status == Status::kOk; ++epoch) {
     status = run.ops->step(run, memory.arena);
   }
@@ -124,8 +132,20 @@ AsyncServer::AsyncServer(const RunParameters& parameters, uint32_t version, cons
   std::copy(model.begin(), model.end(), replica_.begin_snapshot());
   replica_.adopt_snapshot(version);
   models_.push(version, model);
-  rule_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, nullptr});
+  rule_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, nullptr, &open_});
   rule_->begin();
+  open_round();
+}
+
+void AsyncServer::open_round() {
+  open_.round = version();
+  open_.step_size = parameters_.step_size_at(version());
+}
+
+void AsyncServer::know_fleet(const NetworkWorkload& workload) {
+  for (uint32_t device = 0; device < workload.device_count(); ++device) {
+    open_.samples.give(0, memory_weight(parameters_, workload.sample_count(device)));
+  }
 }
 
 void AsyncServer::fold(const AsyncDevices::Job& job, uint32_t sample_count, const AsyncValues& update) {
@@ -140,6 +160,7 @@ void AsyncServer::fold(const AsyncDevices::Job& job, uint32_t sample_count, cons
   input.base_version = job.base_version;
   input.steps_done = parameters_.local->local_step_count;
   input.weight = fold_weight(parameters_, sample_count, staleness);
+  input.sample_count = memory_weight(parameters_, sample_count);
   input.values = std::span(update).first(parameters_.value_count());
   expect_ok(rule_->prepare(input), what);
   rule_->commit();
@@ -151,12 +172,14 @@ void AsyncServer::close() {
   expect_ok(rule_->finish(&record), what);
   expect_ok(apply_record(parameters_, record, replica_, arena_), what);
   models_.push(version(), model());
+  open_round();
   expect_ok(rule_->follow(record), what);
 }
 
 void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const RunParameters& parameters,
                      const AsyncTrain& train, const OnAsyncStep& on_step) {
   AsyncServer server(parameters, 0, start_of(workload));
+  server.know_fleet(workload);
   AsyncDevices devices(workload, speeds, server.model());
   for (uint32_t step = 0; step < parameters.trigger->round_count; ++step) {
     const AsyncDevices::Job& job = devices.next();
@@ -173,6 +196,7 @@ void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds,
 
 AsyncValues stepped_once(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncStep& step) {
   AsyncServer server(parameters, step.step, step.model);
+  server.know_fleet(workload);
   if (step.job.base_version != step.step) {
     server.recall(step.job.base_version, step.job.base);
   }
@@ -183,6 +207,24 @@ AsyncValues stepped_once(const NetworkWorkload& workload, const RunParameters& p
 
 OnAsyncStep measure_every(uint32_t stride, const Case::Watcher& watch) {
   return [stride, watch](const AsyncStep& now) { return now.step % stride != 0 || watch(now.step, now.model.data()); };
+}
+
+OnAsyncStep average_every(const RunParameters& parameters, uint32_t stride, const Case::Watcher& watch) {
+  struct Averaged {
+    explicit Averaged(const RunParameters& p)
+        : parameters(p),
+          memory(DelayCorrection::scratch_size(*server_manifold(parameters), parameters.model->shape)),
+          average(parameters, memory.arena) {}
+    RunParameters parameters;
+    Memory memory;
+    ModelAverage average;
+  };
+  const auto averaged = std::make_shared<Averaged>(parameters);
+  return [averaged, stride, watch](const AsyncStep& now) {
+    ModelAverage& average = averaged->average;
+    average.follow(now.step, now.model.data());
+    return now.step % stride != 0 || watch(now.step, (average.count() > 0 ? average.model() : now.model).data());
+  };
 }
 
 void run_async_rounds(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncTrain& train,
@@ -200,6 +242,15 @@ void run_async_rounds(const NetworkWorkload& workload, const RunParameters& para
     }
     server.close();
   }
+}
+
+Case async_case(const std::string& key, const std::shared_ptr<const NetworkWorkload>& workload,
+                const RunParameters& parameters) {
+  Case one;
+  one.key = key;
+  one.workload = workload;
+  one.parameters = parameters;  // for check_parameters()
+  return one;
 }
 
 const std::vector<AsyncStep>& SavedAsyncRun::steps(const RunParameters& parameters) {

@@ -58,11 +58,12 @@ class AsyncDevices {
 // What one device's work makes of its base: the displacement, and with the curve solver the control point's after it.
 using AsyncTrain = std::function<AsyncValues(const AsyncDevices::Job& job)>;
 
-// One epoch of SGD, whole minibatches only, in the reference's order.
+// One epoch of SGD, whole minibatches only, in the reference's order. Throws std::runtime_error where a gradient is no
+// number.
 AsyncValues train_async_sgd(const NetworkWorkload& workload, uint32_t seed, const AsyncDevices::Job& job);
-// The product's curve solver, epoch_count pairs of epochs.
+// The product's curve solver, epoch_count pairs of epochs; is_pulled: with the Lorentzian term of with_all_terms().
 AsyncValues train_async_curve(const NetworkWorkload& workload, uint32_t seed, uint32_t epoch_count,
-                              const AsyncDevices::Job& job);
+                              const AsyncDevices::Job& job, bool is_pulled = false);
 
 // The server of a run without sessions: the rule that make_aggregator() gives the run, its replica, and the models that
 // late updates may have been made at.
@@ -76,6 +77,8 @@ class AsyncServer {
 
   uint32_t version() const { return replica_.version(); }
   AsyncValues model() const { return {replica_.model(), replica_.model() + parameters_.model->shape.size()}; }
+  // All devices of the workload have been given work, with the samples that they have.
+  void know_fleet(const NetworkWorkload& workload);
   // Knows the model of an older version.
   void recall(uint32_t version, const AsyncValues& model) { models_.push(version, model); }
   // Folds the update of a job. Of a displacement with a control point after it, a run without curves takes the
@@ -85,11 +88,14 @@ class AsyncServer {
   void close();
 
  private:
+  void open_round();
+
   RunParameters parameters_;
   std::vector<uint64_t> memory_;
   Arena arena_;
   Replica replica_;
   ModelRing models_;
+  OpenRound open_;
   std::unique_ptr<Aggregator> rule_;
 };
 
@@ -112,6 +118,9 @@ AsyncValues stepped_once(const NetworkWorkload& workload, const RunParameters& p
 
 // Measures the model every so many steps, the last included.
 OnAsyncStep measure_every(uint32_t stride, const Case::Watcher& watch);
+
+// Measures in place of the model the average of versions that the run's keys ask for, once there is one.
+OnAsyncStep average_every(const RunParameters& parameters, uint32_t stride, const Case::Watcher& watch);
 
 // Rounds of all devices from the same model. A round counts as as many steps as it has devices.
 void run_async_rounds(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncTrain& train,
@@ -138,6 +147,17 @@ class SavedAsyncRun {
   std::vector<AsyncStep> steps_;
   std::string fault_;  // of a run that threw
 };
+
+// A method's run that cases look at.
+struct AsyncBase {
+  const char* method;
+  const AsyncSpeeds* speeds;
+  std::shared_ptr<SavedAsyncRun> run;
+};
+
+// A case of X14 of so many steps, which trains nothing yet. `parameters` are async_parameters() as the case has them.
+Case async_case(const std::string& key, const std::shared_ptr<const NetworkWorkload>& workload,
+                const RunParameters& parameters);
 
 }  // namespace gradstream
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "server/run/average_keys.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -51,6 +52,16 @@ RunParameters along_curve(RunParameters parameters, uint32_t epoch_count) {
   return parameters;
 }
 
+RunParameters with_all_terms(RunParameters parameters) {
+  parameters.local->proximal = static_cast<Real>(kAsyncProximal);
+  parameters.local->proximal_form = ProximalForm::kLorentz;
+  parameters.local->proximal_sigma = static_cast<Real>(kAsyncSigma);
+  parameters.delay->dominance_penalty = true;
+  parameters.average.keys().average_period = kAsyncStride;
+  parameters.average.keys().average_from = parameters.trigger->round_count / 2;
+  return parameters;
+}
+
 RunParameters in_rounds(RunParameters parameters) {
   parameters.steps->server_step = 1;
   parameters.trigger->buffer_size = 0;
@@ -66,12 +77,16 @@ std::string async_rule_key(const AsyncSpeeds& speeds, const std::string& rule, u
   return std::string("rules/") + speeds.name + "/" + rule + "/s" + std::to_string(seed);
 }
 
-std::string async_stepwise_key(const AsyncPlan& plan, const AsyncSpeeds& speeds, const char* rule, uint32_t seed) {
-  return std::string(plan.prefix) + "stepwise/" + speeds.name + "/" + rule + "/s" + std::to_string(seed);
+std::string async_stepwise_key(const AsyncPlan& plan, const AsyncSpeeds& speeds, const std::string& base,
+                               const std::string& rule, uint32_t seed) {
+  return std::string(plan.prefix) + "stepwise/" + speeds.name + "/from-" + base + "/" + rule + "/s" +
+         std::to_string(seed);
 }
+
 std::string async_method_key(const AsyncPlan& plan, const AsyncSpeeds& speeds, const std::string& method) {
   return std::string(plan.prefix) + "curve/" + speeds.name + "/" + method;
 }
+
 std::string async_connection_key(const AsyncPlan& plan, bool by_curve) {
   return std::string(plan.prefix) + "connection/" + (by_curve ? "curve" : "line");
 }

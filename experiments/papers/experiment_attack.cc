@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
+#include <numeric>
 #include <string>
 
 #include "experiments/harness/compare.h"
@@ -140,6 +142,100 @@ void judge_claims(const Curves& curves, uint32_t seed, Judgement* judgement) {
   judgement->check_mean_order(seed, "loss with 10 directions over that with 20", at("base") / at("m20"));
 }
 
+// The work's figure 3: what is disturbed little, and taken for something else.
+void judge_pictures(const Curves& curves, const Request& request, Judgement* judgement) {
+  constexpr double kDistanceMax = 0.05;  // of an image's length
+  const Curve& base = curves.at("base");
+  const std::vector<AttackedDeer> deer = read_attacked_deer(request.data_folder, base.last_model);
+  double missed = 0;
+  double length = 0;
+  std::array<uint32_t, kImageClassCount> counts = {};
+  for (const AttackedDeer& one : deer) {
+    ++counts[one.attacked_class];
+    missed += one.attacked_class == kDeerClass ? 0 : 1;
+    length += std::sqrt(std::inner_product(one.original.begin(), one.original.end(), one.original.begin(), 0.0));
+  }
+  std::string classes;
+  for (uint32_t c = 0; c < kImageClassCount; ++c) {
+    if (counts[c] > 0) {
+      classes += std::string(classes.empty() ? "" : ", ") + std::to_string(counts[c]) + " " + image_class_name(c);
+    }
+  }
+  const auto count = static_cast<double>(deer.size());
+  const Measures& last = base.points.back().measures;
+  judgement->check("of " + std::to_string(deer.size()) +
+                       " deer that no device holds the network misses as many by their pixels, " + figure(missed) +
+                       ", as by the sums that runs are measured with, but for one",
+                   count > 0 && std::fabs(missed / count - last.refitted) <= 1.001 / count);
+  const double distance = kAttackRadius / (length / count);
+  judgement->claim("images that are disturbed little are taken for something else (Fig. 3)",
+                   last.other > 0.5 && last.refitted > 0.5 && distance < kDistanceMax,
+                   "success " + figure(last.other) + ", with deer that no device holds " + figure(last.refitted) +
+                       "; distance " + figure(kAttackRadius) + " of a mean length of " + figure(length / count) + ", " +
+                       figure(255 * kAttackRadius / std::sqrt(kImageSize)) +
+                       " of 255 a pixel; the latter become: " + classes);
+}
+
+// ---- The picture ----
+
+constexpr uint32_t kDeerCount = 6;  // drawn
+constexpr uint32_t kPitch = 36;     // pixels from one image to the next
+constexpr uint32_t kDrop = 42;      // from one row of images to the next
+constexpr double kGain = 10;        // of the disturbance, which is grey where it is 0
+
+// A line of the picture for each of its pixels: image i of the row, 0 or 1.
+void write_image(uint32_t i, uint32_t row, const std::vector<double>& planes, std::ofstream* file) {
+  constexpr uint32_t kPlaneSize = kImageSide * kImageSide;
+  for (uint32_t p = 0; p < kPlaneSize; ++p) {
+    *file << i * kPitch + p % kImageSide << ',' << -static_cast<int>(row * kDrop + p / kImageSide);
+    for (uint32_t colour = 0; colour < 3; ++colour) {
+      *file << ',' << std::lround(255 * std::clamp(planes[colour * kPlaneSize + p], 0.0, 1.0));
+    }
+    *file << '\n';
+  }
+}
+
+std::string label_of(const std::string& text, uint32_t i, uint32_t row) {
+  return "set label '" + text + "' at " + std::to_string(i * kPitch + kImageSide / 2) + "," +
+         std::to_string(4 - static_cast<int>(row * kDrop)) + " center\n";
+}
+
+// deer.csv (column,row,red,green,blue) and deer.gp: the disturbance, then deer above and what became of them below.
+bool write_deer(const std::string& folder, const Request& request, const Curves& curves) {
+  const auto base = curves.find("base");
+  if (base == curves.end() || base->second.last_model.size() != kImageSize) {
+    return true;  // another case, or a replay in double
+  }
+  const Matrix& x = base->second.last_model;
+  const std::vector<AttackedDeer> deer = read_attacked_deer(request.data_folder, x);
+  const auto planes_of = [](const auto& values, auto of) {
+    std::vector<double> planes(kImageSize);
+    std::transform(values, values + kImageSize, planes.begin(), of);
+    return planes;
+  };
+  const auto as_it_is = [](Real v) { return static_cast<double>(v); };
+  std::ofstream table(folder + "/deer.csv");
+  table << "column,row,red,green,blue\n";
+  write_image(0, 0, planes_of(x.data(), [](double v) { return 0.5 + kGain * kAttackRadius * v; }), &table);
+  std::string plots = "plot for [i = 0:" + std::to_string(2 * std::min<size_t>(kDeerCount, deer.size())) +
+                      "] 'deer.csv' skip 1 every ::(1024 * i)::(1024 * i + 1023) using 1:2:3:4:5 with rgbimage\n";
+  std::string labels = label_of(figure(kGain) + " x disturbance", 0, 0);
+  for (uint32_t i = 0; i < std::min<size_t>(kDeerCount, deer.size()); ++i) {
+    write_image(i + 1, 0, planes_of(deer[i].original.data(), as_it_is), &table);
+    write_image(i + 1, 1, planes_of(deer[i].attacked.data(), as_it_is), &table);
+    labels += label_of("deer", i + 1, 0) + label_of(image_class_name(deer[i].attacked_class), i + 1, 1);
+  }
+  table.flush();
+  std::ofstream script(folder + "/deer.gp");
+  script << "set terminal svg size 940,340 noenhanced background 'white' font 'sans,12'\nset output 'X12_deer.svg'\n"
+            "set datafile separator ','\nset margins 0,0,0,0\nunset border\nunset tics\nunset key\n"
+            "set size ratio -1\nset xrange [-2:"
+         << (kDeerCount + 1) * kPitch << "]\nset yrange [-" << 2 * kDrop << ":8]\n"
+         << labels << plots;
+  script.flush();
+  return table.good() && script.good();
+}
+
 void x12_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   judge_sphere(curves, judgement);
   note_figures(curves, judgement);
@@ -155,6 +251,7 @@ void x12_judge(const Curves& curves, const Request& request, Judgement* judgemen
   judgement->check("the base run makes the network miss more than 0.6 of the images: " + figure(success),
                    success > kSuccessMin);
   judge_claims(curves, request.seed, judgement);
+  judge_pictures(curves, request, judgement);
   for (const AttackCase& one : kCases) {
     judgement->check_mean(request.seed, std::string("loss at round 15, ") + one.key,
                           curves.at(one.key).excess_at(kRoundCount), one.mean_loss, kSeedFactor);
@@ -164,7 +261,8 @@ void x12_judge(const Curves& curves, const Request& request, Judgement* judgemen
 }  // namespace
 
 const Experiment kX12 = {
-    "X12",    "A universal attack on a frozen network by forward passes", x12_cases, x12_judge, "cifar10",
-    "excess", "@(base|tau*) @(base|n*) @(base|m*) @(base|shared)"};
+    "X12",     "A universal attack on a frozen network by forward passes", x12_cases, x12_judge, "cifar10",
+    "excess",  "@(base|tau*) @(base|n*) @(base|m*) @(base|shared)",        "round",   false,     nullptr,
+    write_deer};
 
 }  // namespace gradstream

@@ -33,10 +33,11 @@ struct Row {
   bool has_long_step = false;  // server_step sqrt(n), fewer rounds
 };
 
-constexpr std::array<Row, 14> kRows = {{
+constexpr std::array<Row, 15> kRows = {{
     {"base", "n 10, m 20, tau 2, R 8"},
     {"m5", "m 5", LowRankForm::kDense, 8, 10, 5},
     {"m50", "m 50", LowRankForm::kDense, 8, 10, 50},
+    {"m100", "m 100", LowRankForm::kDense, 8, 10, 100},
     {"n20", "n 20", LowRankForm::kDense, 8, 20},
     {"n30", "n 30", LowRankForm::kDense, 8, 30},
     {"m5n30", "m 5, n 30", LowRankForm::kDense, 8, 30, 5},
@@ -138,6 +139,8 @@ void check_means_of_seeds(const Curves& curves, uint32_t seed, Judgement* judgem
   judgement->check_mean(seed, "loss at round 80, R 16", loss("R16"), 0.732, 1.2);
   judgement->check_mean(seed, "loss at round 80, full rank", loss("full"), 0.599, 1.15);
   judgement->check_mean(seed, "loss at round 80, m 5 over m 20", loss("m5") / loss("base"), 1.118, 1.2);
+  judgement->check_mean_order(seed, "loss at round 80, m 20 over m 50", loss("base") / loss("m50"));
+  judgement->check_mean_order(seed, "loss at round 80, m 50 over m 100", loss("m50") / loss("m100"));
   judgement->check_mean(seed, "loss at round 80, factored over dense", loss("factored") / loss("base"), 1.26, 1.25);
   judgement->check_mean(seed, "loss at round 80, tau 1 and m 40 over tau 2 and m 20", loss("tau1m40") / loss("base"),
                         1.028, 1.12);
@@ -166,9 +169,15 @@ void claim_all(const Curves& curves, Judgement* judgement) {
       right_at(curves, "m5n30") > right_at(curves, "m5") && right_at(curves, "n30") > right_at(curves, "base"),
       "loss (test accuracy) at round 80, m 5: n 10 " + both(curves, "m5") + ", n 30 " + both(curves, "m5n30") +
           "; m 20: n 10 " + both(curves, "base") + ", n 20 " + both(curves, "n20") + ", n 30 " + both(curves, "n30"));
-  judgement->claim("more directions are better (Fig. 8)", loss_at(curves, "m5") > loss_at(curves, "base"),
-                   "loss (test accuracy) at round 80, m 5, 20, 50: " + both(curves, "m5") + ", " +
-                       both(curves, "base") + ", " + both(curves, "m50"));
+  constexpr std::array<const char*, 4> kDirections = {"m5", "base", "m50", "m100"};
+  bool is_falling = true;
+  std::string losses;
+  for (size_t i = 0; i < kDirections.size(); ++i) {
+    is_falling = is_falling && (i == 0 || loss_at(curves, kDirections[i - 1]) > loss_at(curves, kDirections[i]));
+    losses += (i == 0 ? "" : ", ") + both(curves, kDirections[i]);
+  }
+  judgement->claim("more directions are better at each of 5, 20, 50 and 100 (Fig. 8)", is_falling,
+                   "loss (test accuracy) at round 80: " + losses);
   const double middle = std::min(loss_at(curves, "base"), loss_at(curves, "R16"));
   judgement->claim("a middle rank is best (Fig. 9), by round, hence by bytes of scalars",
                    middle < loss_at(curves, "R2") && middle < loss_at(curves, "full"),
@@ -221,7 +230,7 @@ const Experiment kX13 = {"X13",
                          low_rank_judge,
                          "mnist",
                          "excess",
-                         "@(base|n20|n30|m5|m5n30) @(base|m5|m50|tau1m40|shared) @(R2|base|R16|full|factored) "
+                         "@(base|n20|n30|m5|m5n30) @(base|m5|m50|m100|tau1m40|shared) @(R2|base|R16|full|factored) "
                          "@(sqrt_n10|sqrt_n30)"};
 
 }  // namespace gradstream

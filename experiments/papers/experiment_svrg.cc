@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "experiments/harness/experiment.h"
+#include "experiments/papers/svrg_components.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -26,6 +27,17 @@ constexpr std::array<Named, 5> kAlgorithms = {{{Algorithm::kAvg, "Avg"},
                                                {Algorithm::k2bb, "2BB"},
                                                {Algorithm::k2bbs, "2BBS"}}};
 
+// What the work leaves open: the curvature's form, (23) or (24), and Option 1 or 2, the last local iterate or a drawn
+// one.
+struct Options {
+  const char* name;
+  BarzilaiBorwein form;
+  Iterate iterate;
+};
+constexpr Options kUsual = {"", BarzilaiBorwein::kFirst, Iterate::kLast};
+constexpr Options kSecondForm = {"second", BarzilaiBorwein::kSecond, Iterate::kLast};
+constexpr Options kDrawnIterate = {"uniform", BarzilaiBorwein::kFirst, Iterate::kUniform};
+
 // What a setting has in common for all algorithms.
 struct Setting {
   std::string prefix;
@@ -36,6 +48,7 @@ struct Setting {
   uint32_t tau;
   uint32_t cohort_size;
   uint32_t round_count;
+  Options options = kUsual;
 };
 
 Case make_case(const Setting& setting, const Named& named) {
@@ -54,7 +67,10 @@ Case make_case(const Setting& setting, const Named& named) {
   }
   p.local->proximal = static_cast<Real>(named.algorithm == Algorithm::kProx ? kProximal : 0);
   if (named.algorithm >= Algorithm::k2bb) {
-    p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
+    p.local->barzilai_borwein = setting.options.form;
+  }
+  if (is_reduced) {
+    p.local->iterate = setting.options.iterate;
   }
   if (named.algorithm == Algorithm::k2bbs) {
     p.steps->step_rule = StepRule::kBarzilaiBorwein;
@@ -98,6 +114,16 @@ void claim_stall(const Curves& curves, const std::string& prefix, Judgement* jud
   }
 }
 
+// The work's figures of the angle: how far the last model is from the leading eigenspace.
+void claim_angle(const Curves& curves, const std::string& prefix, Judgement* judgement) {
+  const auto last = [&](const char* name) { return curves.at(prefix + "/" + name).points.back().measures.other; };
+  judgement->claim(prefix + ": RFedSVRG-2BBS ends at the smallest principal angle",
+                   last("2BBS") < std::min({last("Avg"), last("Prox"), last("SVRG"), last("2BB")}),
+                   "largest principal angle at the end: RFedAvg " + figure(last("Avg")) + ", RFedProx " +
+                       figure(last("Prox")) + ", SVRG " + figure(last("SVRG")) + ", 2BB " + figure(last("2BB")) +
+                       ", 2BBS " + figure(last("2BBS")));
+}
+
 // ---- X7 ----
 
 // Of a round that a device is missing in; nobody comes near it otherwise. Reason: virtual time, in which the others ask
@@ -114,6 +140,26 @@ constexpr uint32_t kLongTau = 7;
 // two roundings, now and then one that no device can take.
 constexpr double kFloatFloor = 1e-3;
 
+Case karcher_case(const Setting& setting, const Named& named, bool is_ill) {
+  Case out = make_case(setting, named);
+  out.parameters.fold->fold_scale_log2 = 18;  // entries of matrices of condition 1e4 and more
+  // A device whose matrix is too ill-conditioned for a float refuses its tasks: rounds then close without it.
+  out.may_lose_devices = !kIsDouble;
+  // (24) of 2BB diverges with such a matrix at five local steps.
+  if (kIsDouble && is_ill && named.algorithm != Algorithm::k2bbs &&
+      (setting.tau >= kLongTau || setting.options.form == BarzilaiBorwein::kSecond)) {
+    out.expected_fault = "task_refused";
+  }
+  if (!kIsDouble) {
+    out.stop_below = kFloatFloor;
+    // Without that device some rounds have too few answers, and of 2BB's curvatures some are of another function.
+    out.expected_fault = is_ill ? "round_extended" : "";
+    out.parameters.trigger->update_min = std::max(1U, setting.cohort_size / 2);
+    out.parameters.trigger->report_deadline_ms = kDeadlineMs;
+  }
+  return out;
+}
+
 std::vector<Case> x7_cases(const Request& request) {
   struct Pair {
     uint32_t cohort_size;
@@ -122,28 +168,22 @@ std::vector<Case> x7_cases(const Request& request) {
   const std::shared_ptr<const Workload> workload = make_karcher(request.seed);
   const bool is_ill = karcher_condition(request.seed) > kFloatConditionMax;
   std::vector<Case> cases;
-  for (const Pair& pair : {Pair{5, 2}, Pair{10, 2}, Pair{1, 2}, Pair{5, 5}, Pair{5, 7}, Pair{5, 10}}) {
-    const bool has_averages = pair.tau == 2 && pair.cohort_size > 1;
-    const std::string prefix = "karcher/k" + std::to_string(pair.cohort_size) + "/tau" + std::to_string(pair.tau);
+  const auto add = [&](const std::string& word, const Pair& pair, const Options& options, Algorithm first) {
+    const std::string prefix = "karcher/" + word + "/tau" + std::to_string(pair.tau);
     for (const Named& named : kAlgorithms) {
-      if (has_averages || named.algorithm >= Algorithm::kSvrg) {
-        cases.push_back(make_case({prefix, workload, 0.2, 0.8, 0.008, pair.tau, pair.cohort_size, 150}, named));
-        cases.back().parameters.fold->fold_scale_log2 = 18;  // entries of matrices of condition 1e4 and more
-        // A device whose matrix is too ill-conditioned for a float refuses its tasks: rounds then close without it.
-        cases.back().may_lose_devices = !kIsDouble;
-        if (kIsDouble && is_ill && pair.tau >= kLongTau && named.algorithm != Algorithm::k2bbs) {
-          cases.back().expected_fault = "task_refused";
-        }
-        if (!kIsDouble) {
-          cases.back().stop_below = kFloatFloor;
-          // Without that device some rounds have too few answers, and of 2BB's curvatures some are of another function.
-          cases.back().expected_fault = is_ill ? "round_extended" : "";
-          cases.back().parameters.trigger->update_min = std::max(1U, pair.cohort_size / 2);
-          cases.back().parameters.trigger->report_deadline_ms = kDeadlineMs;
-        }
+      if (named.algorithm >= first) {
+        cases.push_back(
+            karcher_case({prefix, workload, 0.2, 0.8, 0.008, pair.tau, pair.cohort_size, 150, options}, named, is_ill));
       }
     }
+  };
+  for (const Pair& pair : {Pair{5, 2}, Pair{10, 2}, Pair{1, 2}, Pair{5, 5}, Pair{5, 7}, Pair{5, 10}}) {
+    const bool has_averages = pair.tau == 2 && pair.cohort_size > 1;
+    add("k" + std::to_string(pair.cohort_size), pair, kUsual, has_averages ? Algorithm::kAvg : Algorithm::kSvrg);
   }
+  add(kSecondForm.name, {5, 2}, kSecondForm, Algorithm::k2bb);
+  add(kSecondForm.name, {5, 5}, kSecondForm, Algorithm::k2bb);
+  add(kDrawnIterate.name, {5, 5}, kDrawnIterate, Algorithm::kSvrg);
   return cases;
 }
 
@@ -153,15 +193,21 @@ struct ReferenceRounds {
   std::array<uint32_t, 2> first;   // to 1e-6
   std::array<uint32_t, 2> second;  // to 1e-10
 };
-constexpr std::array<ReferenceRounds, 9> kKarcherRounds = {{{"k5/tau2/SVRG", {17, 16}, {26, 25}},
-                                                            {"k5/tau2/2BB", {17, 16}, {26, 26}},
-                                                            {"k5/tau2/2BBS", {12, 13}, {19, 19}},
-                                                            {"k5/tau5/SVRG", {12, 18}, {19, 29}},
-                                                            {"k5/tau5/2BB", {11, 12}, {18, 21}},
-                                                            {"k5/tau5/2BBS", {15, 15}, {23, 23}},
-                                                            {"k5/tau7/SVRG", {13, 21}, {21, 34}},
-                                                            {"k5/tau7/2BB", {14, 15}, {22, 25}},
-                                                            {"k5/tau7/2BBS", {15, 15}, {24, 24}}}};
+constexpr std::array<ReferenceRounds, 15> kKarcherRounds = {{{"k5/tau2/SVRG", {17, 16}, {26, 25}},
+                                                             {"k5/tau2/2BB", {17, 16}, {26, 26}},
+                                                             {"k5/tau2/2BBS", {12, 13}, {19, 19}},
+                                                             {"k5/tau5/SVRG", {12, 18}, {19, 29}},
+                                                             {"k5/tau5/2BB", {11, 12}, {18, 21}},
+                                                             {"k5/tau5/2BBS", {15, 15}, {23, 23}},
+                                                             {"k5/tau7/SVRG", {13, 21}, {21, 34}},
+                                                             {"k5/tau7/2BB", {14, 15}, {22, 25}},
+                                                             {"k5/tau7/2BBS", {15, 15}, {24, 24}},
+                                                             {"second/tau2/2BB", {16, 16}, {25, 25}},
+                                                             {"second/tau2/2BBS", {12, 12}, {19, 19}},
+                                                             {"second/tau5/2BBS", {15, 15}, {23, 23}},
+                                                             {"uniform/tau5/SVRG", {20, 22}, {32, 33}},
+                                                             {"uniform/tau5/2BB", {20, 22}, {32, 33}},
+                                                             {"uniform/tau5/2BBS", {41, 40}, {64, 62}}}};
 
 // The gradient norm's rounding, some times the floor that runs in double come to (1e-13 to 1.5e-12): with seed 2 SVRG
 // is at 1.003e-10 in the round in which the reference is just below 1e-10.
@@ -218,6 +264,55 @@ void check_scaled_converges(const Curves& curves, Judgement* judgement) {
                    !has_fault && worst <= 1e-6);
 }
 
+// The work's figures on the number of local steps and of devices a round.
+void claim_steps_and_cohorts(const Curves& curves, double bound, Judgement* judgement) {
+  const auto rounds = [&](const std::string& prefix, const char* name) {
+    return curves.at("karcher/" + prefix + "/" + name).rounds_to(bound);
+  };
+  std::string evidence = "rounds to a gradient norm of " + figure(bound) + " with tau = 2, 5, 7, 10:";
+  for (const char* name : {"SVRG", "2BB", "2BBS"}) {
+    evidence += std::string(" ") + name;
+    for (const char* tau : {"2", "5", "7", "10"}) {
+      evidence += " " + rounds_text(rounds(std::string("k5/tau") + tau, name));
+    }
+  }
+  const auto is_worse = [&](const char* more, const char* less) {
+    return rounds(more, "SVRG") > rounds(less, "SVRG") && rounds(more, "2BB") > rounds(less, "2BB");
+  };
+  judgement->claim("karcher/k5: tau = 5 is better than tau = 2", is_worse("k5/tau2", "k5/tau5"), evidence);
+  judgement->claim("karcher/k5: tau = 7 is not as good as tau = 5", is_worse("k5/tau7", "k5/tau5"), evidence);
+  const auto last = [&](const char* cohort) {
+    return curves.at(std::string("karcher/") + cohort + "/tau2/2BB").points.back().measures.grad_norm;
+  };
+  judgement->claim("karcher/tau2: 2BB with more than one device a round gets further than with one",
+                   std::max(last("k5"), last("k10")) < 0.5 * last("k1"),
+                   "last gradient norm with k = 1, 5, 10: " + figure(last("k1")) + ", " + figure(last("k5")) + ", " +
+                       figure(last("k10")));
+}
+
+// What the two options of the work bring, each against the usual one in the same setting.
+void claim_options(const Curves& curves, double bound, Judgement* judgement) {
+  const auto rounds = [&](const std::string& key) { return curves.at("karcher/" + key).rounds_to(bound); };
+  const std::string what = "rounds to a gradient norm of " + figure(bound) + ": ";
+  for (const char* tau : {"tau2", "tau5"}) {
+    for (const char* name : {"2BB", "2BBS"}) {
+      const std::string rest = std::string("/") + tau + "/" + name;
+      judgement->claim(
+          "karcher" + rest + ": the second form of the curvature, (24), is as fast as the first, (23)",
+          rounds("second" + rest) <= rounds("k5" + rest),
+          what + "(23) " + rounds_text(rounds("k5" + rest)) + ", (24) " + rounds_text(rounds("second" + rest)));
+    }
+  }
+  for (const char* name : {"SVRG", "2BB", "2BBS"}) {
+    const std::string rest = std::string("/tau5/") + name;
+    // The drawn iterate has made 2 of 5 steps on average.
+    judgement->claim(
+        "karcher" + rest + ": Option 2, a drawn iterate, comes as far in 5/2 as many rounds as Option 1",
+        rounds("uniform" + rest) <= 2.5 * rounds("k5" + rest),
+        what + "Option 1 " + rounds_text(rounds("k5" + rest)) + ", Option 2 " + rounds_text(rounds("uniform" + rest)));
+  }
+}
+
 void x7_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto& svrg = curves.at("karcher/k5/tau2/SVRG");
   const auto& scaled = curves.at("karcher/k5/tau2/2BBS");
@@ -248,10 +343,43 @@ void x7_judge(const Curves& curves, const Request& request, Judgement* judgement
   for (const char* prefix : {"karcher/k5/tau2", "karcher/k1/tau2", "karcher/k5/tau5", "karcher/k5/tau10"}) {
     claim_order(curves, prefix, kIsDouble ? 1e-10 : 1e-1, judgement);
   }
+  claim_steps_and_cohorts(curves, kIsDouble ? 1e-10 : 1e-1, judgement);
+  claim_options(curves, kIsDouble ? 1e-10 : 1e-1, judgement);
   claim_stall(curves, "karcher/k5/tau2", judgement);
 }
 
 // ---- X8 ----
+
+// Theorems 5 and 6 of 002, of Option 2: tau >= 24 zeta^2, and steps of eta_max / tau with eta_max <= 3 / (2 L). On the
+// sphere zeta is 1. L is the largest eigenvalue of a device's A_i / p, with seeds 1 to 5 at most 12.4: 3 / (2 L) =
+// 0.121.
+constexpr uint32_t kTheoremTau = 24;
+constexpr double kTheoremStepMax = 0.12;
+constexpr uint32_t kTheoremRounds = 400;
+// With these bounds 2BBS is 2BB, so that it runs for so many rounds only. Reason: its step is min(1 / b, eta_max) /
+// tau, and b is a curvature of the mean cost, 1 at most. The bound of eta_max is of a single device, which is 12 times
+// as curved. The two part where the mean cost has two thirds of the curvature of the most curved device.
+constexpr uint32_t kSameStepRounds = 30;
+constexpr uint32_t kSecondFormRounds = 200;
+
+// Of 100 devices with A_i divided by its samples: one device a round, which the theorems are of, or n / 10.
+void add_pca_options(const std::shared_ptr<const Workload>& workload, std::vector<Case>* cases) {
+  const Setting second = {"second/n100", workload, 2e-2, 3e-1, 3e-4, 2, 10, kSecondFormRounds, kSecondForm};
+  const Setting drawn = {
+      "uniform/n100", workload,     kTheoremStepMax / kTheoremTau, kTheoremStepMax, 3e-4, kTheoremTau, 1,
+      kTheoremRounds, kDrawnIterate};
+  for (const Setting& setting : {second, drawn}) {
+    for (const Named& named : kAlgorithms) {
+      if (named.algorithm >= Algorithm::k2bb) {
+        Case& one = cases->emplace_back(make_case(setting, named));
+        one.parameters.model->retraction = RetractionKind::kExponential;
+        if (setting.tau == kTheoremTau && named.algorithm == Algorithm::k2bbs) {
+          one.parameters.trigger->round_count = kSameStepRounds;
+        }
+      }
+    }
+  }
+}
 
 std::vector<Case> x8_cases(const Request& request) {
   std::vector<Case> cases;
@@ -263,9 +391,54 @@ std::vector<Case> x8_cases(const Request& request) {
         cases.push_back(make_case({prefix, workload, 2e-2, 3e-1, 3e-4, 2, device_count / 10, 500}, named));
         cases.back().parameters.model->retraction = RetractionKind::kExponential;
       }
+      if (is_covariance && device_count == 100) {
+        add_pca_options(workload, &cases);
+      }
     }
   }
   return cases;
+}
+
+// The sum of the squared gradient norms of the rounds before `count`.
+double sum_of_squares(const Curve& curve, uint32_t count) {
+  double sum = 0;
+  for (const CurvePoint& point : curve.points) {
+    sum += point.round < count ? point.measures.grad_norm * point.measures.grad_norm : 0;
+  }
+  return sum;
+}
+
+// What the theorems say: the mean of the squared gradient norm over T rounds falls as 1 / T. Then the sum is bounded,
+// and the second half of the rounds adds little to it.
+void claim_theorems(const Curves& curves, Judgement* judgement) {
+  constexpr double kSumGrowthMax = 1.25;
+  const Curve& curve = curves.at("uniform/n100/2BB");
+  const double half = sum_of_squares(curve, kTheoremRounds / 2);
+  const double all = sum_of_squares(curve, kTheoremRounds);
+  judgement->claim(
+      "uniform/n100: the mean squared gradient norm falls as 1 / T (Theorems 5, 6: Option 2, tau = 24 zeta^2, "
+      "eta_max <= 3 / (2 L))",
+      all < kSumGrowthMax * half,
+      "sum over 200 and 400 rounds " + figure(half) + ", " + figure(all) + "; by eta_max over the excess at first " +
+          figure(all * kTheoremStepMax / curve.points.front().measures.excess));
+  const Curve& scaled = curves.at("uniform/n100/2BBS");
+  const bool is_same = std::all_of(scaled.points.begin(), scaled.points.end(), [&](const CurvePoint& point) {
+    return point.measures.grad_norm == curve.at(point.round).measures.grad_norm;
+  });
+  judgement->check("uniform/n100: 2BBS takes the steps of 2BB, eta_max / tau, for its " +
+                       std::to_string(scaled.points.back().round) + " rounds",
+                   is_same && scaled.points.back().round == kSameStepRounds);
+}
+
+// (24) against (23) at the last round that (24) has.
+void claim_second_form(const Curves& curves, Judgement* judgement) {
+  for (const char* name : {"2BB", "2BBS"}) {
+    const double first = curves.at(std::string("cov/n100/") + name).at(kSecondFormRounds).measures.grad_norm;
+    const double second = curves.at(std::string("second/n100/") + name).at(kSecondFormRounds).measures.grad_norm;
+    judgement->claim(
+        std::string("cov/n100/") + name + ": the second form of the curvature, (24), gets as far as the first, (23)",
+        second <= 1.01 * first, "gradient norm at round 200: (23) " + figure(first) + ", (24) " + figure(second));
+  }
 }
 
 void x8_judge(const Curves& curves, const Request& request, Judgement* judgement) {
@@ -315,6 +488,8 @@ void x8_judge(const Curves& curves, const Request& request, Judgement* judgement
                            figure(curve.points.back().measures.grad_norm));
     }
   }
+  claim_second_form(curves, judgement);
+  claim_theorems(curves, judgement);
   judgement->claim("gradient norms of 1e-13 within 500 rounds", at("printed/n200/2BBS", 500) < 1e-12,
                    "best: " + figure(at("printed/n200/2BBS", 500)) + "; the eigenvalue gap is 0.3 %");
 }
@@ -404,10 +579,12 @@ void x9_judge(const Curves& curves, const Request& request, Judgement* judgement
       const std::string name = std::string(table) + preparation;
       claim_order(curves, name, kIsDouble ? 1e-10 : 1e-4, judgement);
       claim_stall(curves, name, judgement);
+      claim_angle(curves, name, judgement);
     }
     judgement->claim(prefix + ": RFedSVRG-2BBS reaches 1e-13", scaled.rounds_to(kStopBelow) != UINT32_MAX,
                      "rounds to 1e-6/1e-13: " + rounds_text(scaled, 1e-6, kStopBelow));
   }
+  judge_components(curves, judgement);
 }
 
 // ---- X10 ----
@@ -421,10 +598,9 @@ std::vector<Case> x10_cases(const Request& request) {
   // x6: steps that are to a device's 50 images what those of the work are to its 300.
   for (const auto& [label, factor] : {std::pair{"paper", 1.0}, std::pair{"x6", 6.0}}) {
     for (const Named& named : kAlgorithms) {
-      if (named.algorithm != Algorithm::kProx) {
-        const double unit = factor * kGreyUnit * kGreyUnit;
-        cases.push_back(make_case({label, workload, 2e-10 * unit, 3e-8 * unit, 3e-12 * unit, 5, 20, 200}, named));
-      }
+      const double unit = factor * kGreyUnit * kGreyUnit;
+      cases.push_back(make_case({label, workload, 2e-10 * unit, 3e-8 * unit, 3e-12 * unit, 5, 20, 200}, named));
+      cases.back().parameters.local->proximal /= static_cast<Real>(kGreyUnit * kGreyUnit);  // as gradients are
     }
   }
   return cases;
@@ -442,7 +618,7 @@ void x10_judge(const Curves& curves, const Request& request, Judgement* judgemen
   // By what factor the tangent of the angle falls, as in a power method: with seeds 1 to 8 by 7 to 16, wherever the
   // start is; 2BBS' by some 10^6.
   constexpr double kSlowFactor = 20;
-  for (const char* slow : {"Avg", "SVRG", "2BB"}) {
+  for (const char* slow : {"Avg", "Prox", "SVRG", "2BB"}) {
     const double first = curves.at(std::string("paper/") + slow).at(0).measures.other;
     judgement->check(std::string(slow) + ", the tangent of the angle falls by less than " + figure(kSlowFactor) +
                          ", from " + figure(first) + " to " + figure(angle(slow)) + " rad",
@@ -458,8 +634,9 @@ void x10_judge(const Curves& curves, const Request& request, Judgement* judgemen
                        figure(angle_x6("SVRG")) + ", 2BB " + figure(angle_x6("2BB")) + ", 2BBS " +
                        figure(angle_x6("2BBS")));
   judgement->claim("RFedSVRG-2BBS is the fastest", angle("2BBS") < angle("SVRG") && angle("2BBS") < angle("2BB"),
-                   "largest principal angle at round 200: RFedAvg " + figure(angle("Avg")) + ", SVRG " +
-                       figure(angle("SVRG")) + ", 2BB " + figure(angle("2BB")) + ", 2BBS " + figure(angle("2BBS")));
+                   "largest principal angle at round 200: RFedAvg " + figure(angle("Avg")) + ", RFedProx " +
+                       figure(angle("Prox")) + ", SVRG " + figure(angle("SVRG")) + ", 2BB " + figure(angle("2BB")) +
+                       ", 2BBS " + figure(angle("2BBS")));
 }
 
 }  // namespace
@@ -480,7 +657,10 @@ const Experiment kX9 = {"X9",
                         nullptr,
                         "grad_norm",
                         "iris/zscore/* iris/zrownorm/* wine/zscore/* wine/zrownorm/* "
-                        "breast_cancer/zscore/* breast_cancer/zrownorm/*"};
+                        "breast_cancer/zscore/* breast_cancer/zrownorm/*",
+                        "round",
+                        false,
+                        write_angles_and_components};
 const Experiment kX10 = {"X10",    "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm",
                          "paper/*"};
 

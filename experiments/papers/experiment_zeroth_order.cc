@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/harness/experiment.h"
+#include "experiments/papers/zeroth_order_floor.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -96,10 +97,11 @@ std::vector<Case> zofl_cases(const Request& request) {
       }
     }
   }
+  add_floor_cases(request.seed, &cases);
   return cases;
 }
 
-void zofl_judge(const Curves& curves, const Request&, Judgement* judgement) {
+void zofl_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto at = [&](bool is_sorted, uint32_t tau, const ZoflVariant& variant, uint32_t round) {
     return curves.at(zofl_key(kZoflData[0], is_sorted, tau, variant, kIsDouble)).excess_at(round);
   };
@@ -136,12 +138,13 @@ void zofl_judge(const Curves& curves, const Request&, Judgement* judgement) {
                    at(false, 5, sampled, 200) < 2 * at(false, 5, zo, 200),
                    "shuffled data, 5 local steps, gap at round 200: one sample " + figure(at(false, 5, sampled, 200)) +
                        ", all samples " + figure(at(false, 5, zo, 200)));
+  judge_floors(curves, request.seed, judgement);
 }
 
 }  // namespace
 
 const Experiment kZofl = {
     "d_zofl", "Federated learning by projection, with and without correction", zofl_cases, zofl_judge, nullptr,
-    "excess", "synth/het/tau5/@(FO/*|ZO/*mu0.01) synth/het/tau5/ZO/*/full/*"};
+    "excess", "synth/het/tau5/@(FO/*|ZO/*mu0.01) synth/het/tau5/ZO/*/full/*",  "round",    false,      write_floors};
 
 }  // namespace gradstream

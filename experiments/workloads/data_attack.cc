@@ -168,6 +168,15 @@ Real margin_of(const AttackNetwork& network, const Real* image_first, const Real
   return margin_of(finish(network, volumes));
 }
 
+// Pixels from 0 to 1 of the record that begins there.
+void read_pixels(const std::string& records, size_t at, Real* pixels) {
+  for (uint32_t i = 0; i < kImageSize; ++i) {
+    pixels[i] = static_cast<Real>(static_cast<uint8_t>(records[at + 1 + i])) / static_cast<Real>(255);
+  }
+}
+
+bool is_deer(const std::string& records, size_t at) { return static_cast<uint8_t>(records[at]) == kDeerClass; }
+
 // Appends the first convolutions of those deer that the network knows; how many.
 uint32_t select(const AttackNetwork& network, const std::string& records, std::vector<Real>* first) {
   Volumes volumes = {};
@@ -175,12 +184,10 @@ uint32_t select(const AttackNetwork& network, const std::string& records, std::v
   std::vector<Real> before(kFirstSize);
   uint32_t count = 0;
   for (size_t at = 0; at + kRecordSize <= records.size(); at += kRecordSize) {
-    if (static_cast<uint8_t>(records[at]) != kDeerClass) {
+    if (!is_deer(records, at)) {
       continue;
     }
-    for (uint32_t i = 0; i < kImageSize; ++i) {
-      planes[i] = static_cast<Real>(static_cast<uint8_t>(records[at + 1 + i])) / static_cast<Real>(255);
-    }
+    read_pixels(records, at, planes.data());
     convolve_first(network, planes.data(), -0.5, true, volumes.pixels, before.data());
     std::copy(before.begin(), before.end(), volumes.first);
     if (margin_of(finish(network, &volumes)) > 0) {
@@ -365,9 +372,53 @@ std::shared_ptr<const AttackImages> select_attack_images(const std::string& trai
   return images;
 }
 
+namespace {
+
+constexpr const char* kTestFile = "/cifar10/cifar10_sub_test_1000.bin.gz";
+constexpr const char* kClassNames[kImageClassCount] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                       "dog",      "frog",       "horse", "ship", "truck"};
+
+uint32_t class_of(const AttackNetwork& network, const std::vector<Real>& pixels) {
+  const std::array<Real, kImageClassCount> scores = attack_scores(network, pixels.data());
+  return static_cast<uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+}
+
+}  // namespace
+
 std::shared_ptr<const AttackImages> read_attack_images(const std::string& folder, uint32_t seed) {
   return select_attack_images(read_file(folder + "/cifar10/cifar10_deer_train_5000.bin.gz"),
-                              read_file(folder + "/cifar10/cifar10_sub_test_1000.bin.gz"), seed);
+                              read_file(folder + kTestFile), seed);
+}
+
+std::vector<AttackedDeer> attack_deer(const std::string& records, const Matrix& x) {
+  GS_ASSERT(x.size() == kImageSize);
+  const AttackNetwork network = read_attack_network();
+  std::vector<AttackedDeer> deer;
+  AttackedDeer one;
+  one.original.resize(kImageSize);
+  one.attacked.resize(kImageSize);
+  for (size_t at = 0; at + kRecordSize <= records.size(); at += kRecordSize) {
+    if (!is_deer(records, at)) {
+      continue;
+    }
+    read_pixels(records, at, one.original.data());
+    if (class_of(network, one.original) == kDeerClass) {
+      std::transform(one.original.begin(), one.original.end(), x.data(), one.attacked.begin(),
+                     [](Real z, double v) { return z + static_cast<Real>(kAttackRadius) * static_cast<Real>(v); });
+      one.attacked_class = class_of(network, one.attacked);
+      deer.push_back(one);
+    }
+  }
+  return deer;
+}
+
+std::vector<AttackedDeer> read_attacked_deer(const std::string& folder, const Matrix& x) {
+  return attack_deer(read_file(folder + kTestFile), x);
+}
+
+const char* image_class_name(uint32_t image_class) {
+  GS_ASSERT(image_class < kImageClassCount);
+  return kClassNames[image_class];
 }
 
 std::unique_ptr<Workload> make_attack(const std::shared_ptr<const AttackImages>& images, uint32_t device_count) {

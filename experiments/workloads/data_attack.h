@@ -56,6 +56,20 @@ std::shared_ptr<const AttackImages> select_attack_images(const std::string& trai
 // Of cifar10/ in the folder. Null without it, or where a file is damaged.
 std::shared_ptr<const AttackImages> read_attack_images(const std::string& folder, uint32_t seed);
 
+// A deer that the network knows, and what a disturbance makes of it. Pixels from 0 to 1, those of `attacked` beyond
+// too, as the network gets them.
+struct AttackedDeer {
+  std::vector<Real> original;  // kImageSize
+  std::vector<Real> attacked;  // kImageSize: original + eps x
+  uint32_t attacked_class = 0;
+};
+// Every deer of the records that the network knows, in their order, disturbed by eps x; x has kImageSize entries.
+std::vector<AttackedDeer> attack_deer(const std::string& records, const Matrix& x);
+// The same of the test images of cifar10/ in the folder, which no device holds. Empty without them.
+std::vector<AttackedDeer> read_attacked_deer(const std::string& folder, const Matrix& x);
+// "airplane" and so on, 0 .. kImageClassCount - 1.
+const char* image_class_name(uint32_t image_class);
+
 // X12: the images dealt to device_count devices in equal parts. Measures: excess is the loss on the first
 // kMeasuredImageCount images of the order (optimum 0), other the share of these that are misclassified, refitted that
 // of the test deer. excess is no number, which ends a run, where |x| is not 1 to 1e-6.

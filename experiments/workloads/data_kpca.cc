@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "experiments/workloads/kpca_column.h"
 #include "experiments/workloads/workload.h"
 
 namespace gradstream {
@@ -41,6 +42,10 @@ KpcaWorkload::KpcaWorkload(const std::vector<Matrix>& parts, ManifoldId manifold
 }
 
 KpcaWorkload::~KpcaWorkload() = default;
+
+Problem KpcaWorkload::problem(uint32_t device) const {
+  return {shape_.cols == 1 ? &kKpcaColumnOps : &kKpcaOps, &sources_[device]->source};
+}
 
 Matrix KpcaWorkload::start() const {
   return polar(normals({seed_, RandomDomain::kInitialPoint, 0, 0, 0}, shape_.rows, shape_.cols));

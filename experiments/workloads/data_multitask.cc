@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "experiments/workloads/data_completion.h"
 #include "experiments/workloads/workload.h"
 
 namespace gradstream {
@@ -149,6 +150,67 @@ class SyntheticWorkload : public MultitaskWorkload {
   Matrix truth_;
 };
 
+// Columns of a matrix as tasks: a row is the unit vector of a known entry's row, its target the entry.
+struct GrassmannColumns {
+  Matrix truth;
+  std::vector<MultitaskTask> tasks;  // a column each
+};
+
+class GrassmannCompletion : public MultitaskWorkload {
+ public:
+  static constexpr uint32_t kDeviceCount = 10;
+  static constexpr Eigen::Index kRows = 50;
+  static constexpr Eigen::Index kColumns = 200;
+  static constexpr uint32_t kRank = 3;
+  static constexpr uint32_t kKnownCount = 15;  // of a column
+
+  explicit GrassmannCompletion(uint32_t seed) : GrassmannCompletion(draw(seed), seed) {}
+
+ private:
+  GrassmannCompletion(GrassmannColumns columns, uint32_t seed)
+      : MultitaskWorkload(std::move(columns.tasks), kDeviceCount, kRank, 0, seed), truth_(std::move(columns.truth)) {}
+
+  // Entries of mean square 1.
+  static GrassmannColumns draw(uint32_t seed) {
+    const Matrix left = polar(normals({seed, RandomDomain::kData, 0, 0, 0}, kRows, kRank));
+    const Matrix right = normals({seed, RandomDomain::kData, 1, 0, 0}, kColumns, kRank);
+    GrassmannColumns out;
+    out.truth = std::sqrt(static_cast<double>(kRows) / kRank) * (left * right.transpose());
+    for (uint32_t j = 0; j < kColumns; ++j) {
+      MultitaskTask task{Matrix::Zero(kKnownCount, kRows), Eigen::VectorXd(kKnownCount)};
+      const std::vector<uint32_t> known =
+          chosen({seed, RandomDomain::kData, 2, j, 0}, static_cast<uint32_t>(kRows), kKnownCount);
+      for (Eigen::Index k = 0; k < task.targets.size(); ++k) {
+        const auto row = static_cast<Eigen::Index>(known[static_cast<size_t>(k)]);
+        task.features(k, row) = 1;
+        task.targets(k) = out.truth(row, j);
+      }
+      out.tasks.push_back(std::move(task));
+    }
+    return out;
+  }
+  // The error of the entries that no device knows, relative to them.
+  double other(const Matrix& u) const override {
+    double error = 0;
+    double size = 0;
+    for (Eigen::Index j = 0; j < kColumns; ++j) {
+      const MultitaskTask& task = tasks()[static_cast<size_t>(j)];
+      const Eigen::VectorXd column = u * fit(task, u, ridge());
+      const Eigen::VectorXd known = task.features.colwise().sum();
+      for (Eigen::Index i = 0; i < kRows; ++i) {
+        if (known(i) == 0) {
+          error += (column(i) - truth_(i, j)) * (column(i) - truth_(i, j));
+          size += truth_(i, j) * truth_(i, j);
+        }
+      }
+    }
+    return std::sqrt(error / size);
+  }
+  double refitted(const Matrix&) const override { return std::numeric_limits<double>::quiet_NaN(); }
+
+  Matrix truth_;
+};
+
 struct SchoolSplit {
   std::vector<MultitaskTask> training;
   std::vector<MultitaskTask> test;
@@ -233,6 +295,10 @@ MultitaskTask take_rows(const MultitaskTask& task, std::span<const uint32_t> row
 }  // namespace
 
 std::unique_ptr<Workload> make_multitask(uint32_t seed) { return std::make_unique<SyntheticWorkload>(seed); }
+
+std::unique_ptr<Workload> make_grassmann_completion(uint32_t seed) {
+  return std::make_unique<GrassmannCompletion>(seed);
+}
 
 std::unique_ptr<Workload> make_school(const std::string& folder, uint32_t cols, uint32_t seed) {
   constexpr double kTrainingShare = 0.8;

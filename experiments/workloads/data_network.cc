@@ -39,8 +39,8 @@ std::vector<uint32_t> shuffled(uint32_t count) { return chosen({1, RandomDomain:
 }  // namespace
 
 NetworkWorkload::NetworkWorkload(const ProblemOps& ops, std::vector<uint16_t> widths, const std::vector<Matrix>& parts,
-                                 uint32_t seed)
-    : ops_(&ops), widths_(std::move(widths)), seed_(seed) {
+                                 uint32_t seed, double probability_floor)
+    : ops_(&ops), widths_(std::move(widths)), seed_(seed), probability_floor_(probability_floor) {
   for (const Matrix& part : parts) {
     samples_.push_back(std::make_unique<StoredSamples>(part));
     data_.push_back({samples_.back()->source, widths_.data(), static_cast<uint32_t>(widths_.size())});
@@ -85,6 +85,15 @@ Measures NetworkWorkload::measure(const Matrix& model) const {
   const Result<Real> loss = ops_->loss(&test, shape_, x.data(), {nullptr, test.source.count}, arena);
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   measures.excess = loss.ok() ? static_cast<double>(loss.value()) : nothing;
+  if (loss.ok() && probability_floor_ > 0) {
+    double sum = 0;
+    for (uint32_t i = 0; i < test.source.count; ++i) {
+      const auto index = static_cast<uint16_t>(i);
+      const Result<Real> own = ops_->loss(&test, shape_, x.data(), {&index, 1}, arena);
+      sum -= own.ok() ? std::log(std::exp(-static_cast<double>(own.value())) + probability_floor_) : nothing;
+    }
+    measures.excess = sum / test.source.count;
+  }
   measures.grad_norm = nothing;
   std::vector<Real> gradient(x.size());
   if (measures_gradient() &&
@@ -94,15 +103,49 @@ Measures NetworkWorkload::measure(const Matrix& model) const {
   return measures;
 }
 
-std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed) {
+namespace {
+
+constexpr size_t kDigitsTestCount = 360;
+
+// The order of the training samples, after the test samples; eighths as numpy's array_split makes them.
+void arrange(const std::vector<double>& labels, DigitsSplit split, std::vector<uint32_t>* order) {
+  const auto begin = order->begin() + kDigitsTestCount;
+  const size_t train_count = order->size() - kDigitsTestCount;
+  const size_t sorted_count = split == DigitsSplit::kShuffled     ? 0
+                              : split == DigitsSplit::kHalfSorted ? train_count / 2
+                                                                  : train_count;
+  std::stable_sort(begin, begin + static_cast<std::ptrdiff_t>(sorted_count),
+                   [&](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
+  if (split != DigitsSplit::kHalfSorted) {
+    return;
+  }
+  const std::vector<uint32_t> halves[2] = {{begin, begin + static_cast<std::ptrdiff_t>(sorted_count)},
+                                           {begin + static_cast<std::ptrdiff_t>(sorted_count), order->end()}};
+  auto to = begin;
+  size_t done[2] = {};
+  for (size_t part = 0; part < kNetworkDeviceCount; ++part) {
+    for (size_t half = 0; half < 2; ++half) {
+      const size_t count = halves[half].size();
+      const size_t size = count / kNetworkDeviceCount + (part < count % kNetworkDeviceCount ? 1 : 0);
+      to = std::copy_n(halves[half].begin() + static_cast<std::ptrdiff_t>(done[half]), size, to);
+      done[half] += size;
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed, DigitsSplit split, double probability_floor) {
   const Table table = read_table("digits");
   Matrix all(table.samples.rows(), table.samples.cols() + 1);
   all.leftCols(table.samples.cols()) = prepare_table(table.samples, "scale16");
   for (Eigen::Index i = 0; i < all.rows(); ++i) {
     all(i, all.cols() - 1) = table.labels[static_cast<size_t>(i)];
   }
-  const std::vector<Matrix> parts = deal(all, shuffled(static_cast<uint32_t>(all.rows())), 360);
-  return std::make_unique<NetworkWorkload>(kPerceptronOps, std::vector<uint16_t>{64, 32, 10}, parts, seed);
+  std::vector<uint32_t> order = shuffled(static_cast<uint32_t>(all.rows()));
+  arrange(table.labels, split, &order);
+  return std::make_unique<NetworkWorkload>(kPerceptronOps, std::vector<uint16_t>{64, 32, 10},
+                                           deal(all, order, kDigitsTestCount), seed, probability_floor);
 }
 
 std::unique_ptr<NetworkWorkload> make_femnist_network(const std::string& folder, uint32_t seed, std::string* fault) {

@@ -15,8 +15,10 @@ namespace gradstream {
 class NetworkWorkload : public Workload {
  public:
   // parts: of each device, then the test samples; a row is the inputs and the label. widths: as NetworkData. unit: the
-  // start is normals times it (perceptron), or He's for each layer (lenet).
-  NetworkWorkload(const ProblemOps& ops, std::vector<uint16_t> widths, const std::vector<Matrix>& parts, uint32_t seed);
+  // start is normals times it (perceptron), or He's for each layer (lenet). probability_floor: the measured loss of a
+  // sample is -log(p + floor), p what the network gives its class; 0: the loss that devices train.
+  NetworkWorkload(const ProblemOps& ops, std::vector<uint16_t> widths, const std::vector<Matrix>& parts, uint32_t seed,
+                  double probability_floor = 0);
 
   ManifoldId manifold() const override { return ManifoldId::kEuclidean; }
   Shape shape() const override { return shape_; }
@@ -33,15 +35,24 @@ class NetworkWorkload : public Workload {
   std::vector<uint16_t> widths_;
   Shape shape_;
   uint32_t seed_;
+  double probability_floor_;
   std::vector<std::unique_ptr<StoredSamples>> samples_;
   std::vector<NetworkData> data_;  // the test samples last
 };
 
 inline constexpr uint32_t kNetworkDeviceCount = 8;
 
+// Which samples of the shuffled training data stand beside each other when they are dealt to the devices.
+enum class DigitsSplit : uint8_t {
+  kShuffled,
+  kHalfSorted,  // the first half sorted by label; eighths of it in turn with eighths of the rest
+  kSorted,      // all sorted by label
+};
+
 // Digits, values / 16, shuffled (domain kData of seed 1, as the reference): 360 test samples, the rest over 8 devices
 // in proportion to 1 .. 8; perceptron 64, 32, 10; the start is normals times 0.2.
-std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed);
+std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed, DigitsSplit split = DigitsSplit::kShuffled,
+                                                     double probability_floor = 0);
 // MNIST's 10,000 test images, grey values / 255, shuffled: 1,000 to test, 9,000 over 8 devices as above; lenet.
 // Null without mnist/ in the folder.
 std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, uint32_t seed);

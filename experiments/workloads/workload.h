@@ -112,7 +112,7 @@ class KpcaWorkload : public Workload {
   ManifoldId manifold() const override { return manifold_; }
   Shape shape() const override { return shape_; }
   uint32_t device_count() const override { return static_cast<uint32_t>(sources_.size()); }
-  Problem problem(uint32_t device) const override { return {&kKpcaOps, &sources_[device]->source}; }
+  Problem problem(uint32_t device) const override;
   Matrix start() const override;
   double optimum() const override { return unit_ * optimum_; }
   Measures measure(const Matrix& model) const override;
@@ -175,9 +175,16 @@ std::unique_ptr<Workload> make_school(const std::string& folder, uint32_t cols, 
 std::unique_ptr<Workload> make_wordnet(const std::string& folder);
 // The probabilities of the devices in the authors' run; empty without the folder.
 std::vector<double> read_wordnet_participation(const std::string& folder);
-// data_agents.cc, X15: MNIST test images over 60 devices. pieces_per_device 0: shuffled, all alike; else so many pieces
-// of the images sorted by label (X15 has 2). Null without mnist/ in the folder.
-std::unique_ptr<KpcaWorkload> make_mnist_agents(const std::string& folder, uint32_t pieces_per_device, uint32_t seed);
+// data_agents.cc, X15: how MNIST's test images are dealt to 60 devices. The number is that of label pieces a device:
+// equal pieces of the images sorted by label, shuffled and dealt.
+enum class AgentSplit : uint8_t {
+  kAlike = 0,       // all images shuffled
+  kHalfSorted = 1,  // half of a device's images in the order of labels, so that its labels go with its index
+  kHeavy = 4,       // the authors' heavy case
+  kSlight = 8,      // the authors' slight case
+};
+// Null without mnist/ in the folder.
+std::unique_ptr<KpcaWorkload> make_mnist_agents(const std::string& folder, AgentSplit split, uint32_t seed);
 
 }  // namespace gradstream
 

@@ -69,6 +69,7 @@ _gradstream() {
         ;;
       data\ show) words='--label --delimiter --header --decimal --skip-rows --format --help' ;;
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
+      run\ start) words="$common --force" ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
       history\ *) words='--config --set --help --run' ;;

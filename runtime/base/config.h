@@ -25,17 +25,17 @@ inline constexpr bool kHasHostMembers = false;
 inline constexpr bool kHasHostMembers = true;
 #endif
 
-// Whether a problem may keep something of a batch from one evaluation to the next (Batch::kept). Reason: the smallest
-// image has one problem, which keeps nothing, and 160 bytes of flash are all that its bar leaves.
-#if defined(GS_SMALLEST)
+// Whether a problem may keep something of a batch from one evaluation to the next (Batch::kept). Reason: k-PCA keeps
+// nothing, and an image may leave it out (features.h).
+#if defined(GS_WITHOUT_BATCHES)
 inline constexpr bool kKeepsBatches = false;
 #else
 inline constexpr bool kKeepsBatches = true;
 #endif
 
 // Whether samples may have units taken out, and whether the client knows the stages before training (Registry::stages).
-// Reason: as above.
-#if defined(GS_SMALLEST)
+// Reason: they take 7 KB of flash, which an image may leave out (features.h).
+#if defined(GS_WITHOUT_UNITS)
 inline constexpr bool kTakesUnits = false;
 #else
 inline constexpr bool kTakesUnits = true;
@@ -81,8 +81,9 @@ inline constexpr size_t kProblemNameSizeMax = 15;
 // ---- The wire --------------------------------------------------------------------------------------------------
 
 // One frame with its prefix, bytes. Reason: with kFrameSizeMax <= 1,024 one frame is one TLS record on a board whose
-// record buffers are 1,024 bytes (record_size_limit, RFC 8449).
-inline constexpr size_t kFrameSizeMax = 1000;
+// record buffers are 1,024 bytes (record_size_limit, RFC 8449). The double build, which no board runs, has two losses
+// of 8 bytes in an update.
+inline constexpr size_t kFrameSizeMax = sizeof(Real) == sizeof(float) ? 1000 : 1008;
 // Magic (2) and payload length (2), bytes.
 inline constexpr size_t kFramePrefixSize = 4;
 // One encoded message, bytes.

@@ -19,6 +19,14 @@ namespace gradstream {
 // Partial sums of a reduction: term i goes to sum i % kLaneCount.
 inline constexpr uint32_t kLaneCount = 4;
 
+// Whether kernels take several entries at a time. Reason: in the smallest image floats are computed by functions,
+// beside which the loops take little time, and unrolled loops take 5 KB of flash. The bits are the same.
+#if defined(GS_SMALLEST)
+inline constexpr bool kUnrolls = false;
+#else
+inline constexpr bool kUnrolls = true;
+#endif
+
 // Calls body(k) for k = 0 .. kCount - 1, k a constant: small arrays indexed by it stay in registers at -Os and -O2 too.
 template <uint32_t kCount, typename Body>
 [[gnu::always_inline]] inline void unrolled(Body body) {
@@ -37,7 +45,7 @@ template <uint32_t kCount, typename Body>
 // Where four floats are computed by one instruction, lane by lane the same IEEE operations, the kernels below have a
 // second form: other loops, the same sums in the same order, the same bits (tests/digest/kernel_hash.h). ARMv7's NEON
 // is left out because it flushes subnormal numbers to zero.
-#if !defined(GS_REAL_DOUBLE) && (defined(__SSE2__) || defined(__aarch64__))
+#if !defined(GS_REAL_DOUBLE) && !defined(GS_SMALLEST) && (defined(__SSE2__) || defined(__aarch64__))
 #define GS_HAS_VECTORS 1
 using Vec = Real __attribute__((vector_size(4 * sizeof(Real))));
 

@@ -222,7 +222,7 @@ void multiply_transposed_tile(uint32_t rows, uint32_t cols, const Real* a, const
 // Rows i and i + 1 of A' B from column j_begin on.
 void multiply_transposed_rows(Shape shape, const Real* a, const Real* b, uint32_t i, uint32_t j_begin, Real* out) {
   const uint32_t cols = shape.cols;
-  const bool pair = i + 1 < cols && shape.rows >= kLaneCount;
+  const bool pair = kUnrolls && i + 1 < cols && shape.rows >= kLaneCount;
   uint32_t j = j_begin;
   for (; pair && j + 1 < cols; j += 2) {
     multiply_transposed_tile(shape.rows, cols, a + i, b + j, out + static_cast<size_t>(i) * cols + j);
@@ -264,6 +264,20 @@ template <typename Store>
   const uint32_t n = shape.cols;
   const size_t size = shape.size();
   Real product[4];
+  if (!kUnrolls) {
+    for (size_t at = 0; at < size; at += n) {
+      for (uint32_t c = 0; c < n; c += 4) {
+        const uint32_t count = n - c < 4 ? n - c : 4;
+        for (uint32_t k = 0; k < count; ++k) {
+          product[k] = strided_dot(n, 1, a + at, n, s + c + k);
+        }
+        for (uint32_t k = 0; k < count; ++k) {
+          store(at + c + k, product[k]);
+        }
+      }
+    }
+    return;
+  }
   if (n == 4) {
     Real fixed[16];
     unrolled<16>([&](auto i) __attribute__((always_inline)) { fixed[i] = s[i]; });
@@ -288,6 +302,9 @@ template <typename Store>
 }  // namespace
 
 Real dot(size_t count, const Real* x, const Real* y) {
+  if (!kUnrolls) {
+    return strided_dot(count, 1, x, 1, y);
+  }
   if (count < kLaneCount) {
     const Real s0 = count > 0 ? x[0] * y[0] : 0, s1 = count > 1 ? x[1] * y[1] : 0, s2 = count > 2 ? x[2] * y[2] : 0;
     return (s0 + s1) + (s2 + Real{0});
@@ -471,7 +488,7 @@ void column_dots(Shape shape, const Real* a, const Real* b, Real* out) {
   }
 #endif
   size_t c = 0;
-  for (; shape.rows >= kLaneCount && c + 4 <= cols; c += 4) {
+  for (; kUnrolls && shape.rows >= kLaneCount && c + 4 <= cols; c += 4) {
     column_dots_tile(shape, a + c, b + c, out + c);
   }
   for (; c < cols; ++c) {

@@ -78,7 +78,8 @@ Credentials::~Credentials() {
 
 CredentialProblem Credentials::parse(const CredentialTexts& texts, CertificateRole role) {
   static constexpr char kNoCertificate[] =
-      "holds no certificate that can be read: PEM, ECDSA over P-256 with SHA-256 is wanted (docs/operating.md)";
+      "holds no certificate that can be read: PEM, ECDSA over P-256 with SHA-256 is wanted "
+      "(docs/how-to/certificates.md)";
   if (!parse_chain(texts.authority, &authority_)) {
     return {CredentialFile::kAuthority, kNoCertificate};
   }

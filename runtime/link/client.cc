@@ -209,7 +209,8 @@ void Client::on_sent(uint64_t now_ms) {
   if (await_ != Await::kSent) {
     return;  // the answer was faster than this report
   }
-  clock_.expect(now_ms, kAnswerDeadlineMs);
+  const bool may_hold = kHoldsPulls && sent_ == Sent::kPull && session_.hold == PullHold::kOpen;
+  clock_.expect(now_ms, may_hold ? kHeldAnswerDeadlineMs : kAnswerDeadlineMs);
   await_ = Await::kAnswer;
   if (sent_ == Sent::kStatus) {
     session_.is_status_due = false;
@@ -249,6 +250,9 @@ void Client::on_frame(std::span<const uint8_t> payload, uint64_t now_ms) {
     if (await_ == Await::kAnswer) {
       clock_.expect(now_ms, kAnswerDeadlineMs);
     }
+    if (kHoldsPulls && session_.hold == PullHold::kOpen) {
+      session_.hold = PullHold::kKnown;
+    }
     status = handle(message, now_ms);
   }
   if (status != Status::kOk) {
@@ -279,6 +283,22 @@ void Client::end_exchange(const gs_RetryWindow& window, uint64_t now_ms) {
     close_session();
   } else if (config_.can_dial && wait_ms > kSessionKeepMs) {
     close_session();
+  }
+}
+
+// The server would keep a Pull now, so no wait comes first. The window counts all the same: for a server that goes away
+// meanwhile. is_pulled: the update named the model held, so that its Ack stands for that Pull.
+void Client::pull_again(const gs_Ack& ack, bool is_pulled, uint64_t now_ms) {
+  static_cast<void>(clock_.end_exchange(ack.retry, now_ms));
+  state_ = ClientState::kSync;
+  await_ = Await::kNothing;
+  if (is_pulled) {
+    record_.close(arena_);
+    snapshot_.close();
+    session_.hold = PullHold::kOpen;
+    sent_ = Sent::kPull;
+    await_ = Await::kAnswer;
+    clock_.expect(now_ms, kHeldAnswerDeadlineMs);
   }
 }
 

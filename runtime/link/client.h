@@ -5,14 +5,16 @@
 //
 // The shell's loop: `action = client.poll(now)`; do it; report back with on_*; poll again. One poll does at most one
 // local step of training, or a slice of it where the shell has set one (set_slice). Every state with a peer has a
-// deadline from config.h (CONNECT kHandshakeDeadlineMs; HELLO, SYNC, UPLOAD and SAVE kAnswerDeadlineMs since the last
-// progress; TRAIN the task's own); one that fires is counted and ends in a closed session and IDLE with a retry window.
+// deadline: CONNECT kHandshakeDeadlineMs; HELLO, SYNC, UPLOAD and SAVE kAnswerDeadlineMs since the last progress; TRAIN
+// the task's own. SYNC has kHeldAnswerDeadlineMs for a Pull that the server may keep. A deadline that fires is counted
+// and ends in a closed session and IDLE with a retry window.
 //
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
 //
 // Its parts, each with its own header, invariants and tests:
 //   client_clock.h     deadlines, retry windows, when an idle client wakes
+//   client_hold.h      Pulls that the server keeps until there is a task
 //   client_run.h       what the Welcome says of the run, and the replica of its model
 //   client_record.h    the record that comes in
 //   client_snapshot.h  the snapshot that comes in
@@ -37,8 +39,10 @@
 #include <span>
 
 #include "runtime/base/arena.h"
+#include "runtime/base/own_frame.h"
 #include "runtime/link/client_clock.h"
 #include "runtime/link/client_feedback.h"
+#include "runtime/link/client_hold.h"
 #include "runtime/link/client_line.h"
 #include "runtime/link/client_record.h"
 #include "runtime/link/client_run.h"
@@ -77,6 +81,7 @@ struct ClientConfig {
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
   bool refuses_sums = false;          // no sums over columns leave the device: stages that ask for them are refused
+  bool holds_pulls = false;           // its Pulls may stay with the server; means nothing without kHoldsPulls
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   // After n failed sessions in a row: [min, min 2^n], at most 8 min; of a server that cannot be reached at least to the
@@ -158,8 +163,14 @@ class Client {
   void on_connection_lost(Status reason, uint64_t now_ms);
   void on_sent(uint64_t now_ms);
   void on_saved(Status status, uint64_t now_ms);
+  // What kSave would make durable now, for a shell that saves at a time of its own: the pieces are valid until the next
+  // poll. None: there is no run, or a frame stands where they would.
+  std::span<const StoragePiece> state_pieces() {
+    const bool is_free = progress_.is_open && !session_.is_sending && await_ != Await::kSaved;
+    return is_free ? fill_pieces() : std::span<const StoragePiece>();
+  }
   // payload of one frame from the server.
-  void on_frame(std::span<const uint8_t> payload, uint64_t now_ms);
+  GS_OWN_FRAME void on_frame(std::span<const uint8_t> payload, uint64_t now_ms);
   // The framing of the session is broken (bytes that are no frame).
   void on_malformed(uint64_t now_ms);
 
@@ -175,6 +186,9 @@ class Client {
   }
 
   ClientState state() const { return state_; }
+  // The client is in SYNC, and the server may keep its Pull: nothing is due before the link has news or the deadline
+  // has passed.
+  bool is_held() const { return kHoldsPulls && await_ == Await::kAnswer && session_.hold == PullHold::kOpen; }
   // Its shape, version and model are meaningful once the device has met a run.
   const Replica& replica() const { return model_.replica(); }
   // Of the version held, as the server says it of the version.
@@ -229,6 +243,7 @@ class Client {
     bool is_status_due = false;
     bool is_skipping = false;  // the rest of an answer whose model proved wrong
     uint8_t mismatches = 0;    // of the digest, in a row
+    PullHold hold = PullHold::kUnknown;
   };
   // What the device has come to in the run of model_. Another run begins with all of it as here.
   struct RunProgress {
@@ -267,7 +282,7 @@ class Client {
 
   // Saved state: client_save.cc.
   StoragePiece* save_pieces();
-  std::span<const StoragePiece> fill_pieces();
+  GS_OWN_FRAME std::span<const StoragePiece> fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
   bool keeps_steps() const;
   SavedStep step_header(uint32_t index) const;
@@ -288,11 +303,12 @@ class Client {
 
   // Sending.
   ClientAction send(const DeviceMessage& message, Sent sent, uint64_t now_ms);
-  ClientAction send_hello(uint64_t now_ms);
-  ClientAction send_status(uint64_t now_ms);
-  ClientAction send_refusal(uint64_t now_ms);
-  ClientAction send_piece(uint64_t now_ms);
-  ClientAction send_pull(uint64_t now_ms);
+  GS_OWN_FRAME ClientAction send_hello(uint64_t now_ms);
+  GS_OWN_FRAME ClientAction send_status(uint64_t now_ms);
+  GS_OWN_FRAME ClientAction send_refusal(uint64_t now_ms);
+  GS_OWN_FRAME ClientAction send_piece(uint64_t now_ms);
+  GS_OWN_FRAME ClientAction send_pull(uint64_t now_ms);
+  bool tells_base() const;
 
   // Receiving; anything but kOk ends the session as malformed.
   Status handle(const ServerMessage& message, uint64_t now_ms);
@@ -351,6 +367,7 @@ class Client {
   // Sessions and time.
   void resume(uint64_t now_ms);
   void end_exchange(const gs_RetryWindow& window, uint64_t now_ms);
+  void pull_again(const gs_Ack& ack, bool is_pulled, uint64_t now_ms);
   void forget_session();
   void close_session();
   void lose_session(uint64_t now_ms);

@@ -183,6 +183,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       ack.task_sequence != progress_.slots.upload(SlotRole::kPending).task_sequence) {
     return Status::kProtocolError;
   }
+  const bool is_pulled = kHoldsPulls && tells_base();
   switch (ack.verdict) {
     case gs_VERDICT_FOLDED:
       ++counters_.updates_folded;
@@ -214,7 +215,11 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       break;
   }
   progress_.slots.drop(SlotRole::kPending);
-  end_exchange(ack.retry, now_ms);
+  if (kHoldsPulls && ack.hold && config_.holds_pulls && !session_.is_draining) {
+    pull_again(ack, is_pulled, now_ms);
+  } else {
+    end_exchange(ack.retry, now_ms);
+  }
   return Status::kOk;
 }
 

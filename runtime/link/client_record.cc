@@ -3,6 +3,7 @@
 #include "runtime/link/client_record.h"
 
 #include "runtime/base/config.h"
+#include "runtime/base/features.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
@@ -16,7 +17,7 @@ Status RecordReader::take(const gs_LogChunk& chunk, RunModel& run, Arena& arena,
     return Status::kDataCorrupt;
   }
   GS_TRY(check_block(chunk, run.welcome().direction_count));
-  GS_TRY(run.replica().has_mean() ? add_words(chunk, run, arena) : add_values(chunk, run, arena));
+  GS_TRY(kHoldsMeans && run.replica().has_mean() ? add_words(chunk, run, arena) : add_values(chunk, run, arena));
   if (first_value_ < value_count_) {
     return Status::kUnfinished;
   }
@@ -29,7 +30,7 @@ Status RecordReader::open(const gs_LogChunk& chunk, RunModel& run, Arena& arena)
   Replica& replica = run.replica();
   const LeanForm* const lean = run.lean();
   if (lean == nullptr) {
-    GS_TRY(replica.has_mean() ? replica.begin_exact_record(chunk.from_zero) : replica.begin_record());
+    GS_TRY(kHoldsMeans && replica.has_mean() ? replica.begin_exact_record(chunk.from_zero) : replica.begin_record());
   }
   *this = RecordReader();
   is_open_ = true;
@@ -136,7 +137,7 @@ void RecordReader::fill_half(const RunModel& run, LineTracker& line, Arena& aren
 
 Status RecordReader::finish(RunModel& run, Arena& arena, LineTracker* line) const {
   Replica& replica = run.replica();
-  if (replica.has_mean()) {
+  if (kHoldsMeans && replica.has_mean()) {
     if (!replica.has_taken_step()) {
       GS_TRY(take_exact_step(run, arena));
     }

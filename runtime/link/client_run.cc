@@ -60,7 +60,7 @@ Status RunModel::fill_parts(const Registry& registry, Arena& arena, Shape* shape
   static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
   const uint32_t count = welcome_.manifold_parts_count;
   const bool is_product = welcome_.manifold == gs_MANIFOLD_PRODUCT;
-  if (!is_product && welcome_.manifold != gs_MANIFOLD_FIXED_RANK) {
+  if (!kHasProducts || (!is_product && welcome_.manifold != gs_MANIFOLD_FIXED_RANK)) {
     return count == 0 ? Status::kOk : Status::kInvalidArgument;
   }
   const Result<Parts*> parts = arena.persistent<Parts>(1);
@@ -85,6 +85,14 @@ Status RunModel::fill_parts(const Registry& registry, Arena& arena, Shape* shape
   return Status::kOk;
 }
 
+// Whether the image leaves out what the run needs. The server knows that of a device by its Hello; this is for one that
+// asks all the same.
+bool RunModel::is_left_out() const {
+  return (!kRemembers && welcome_.correction == gs_Correction_CORRECTION_MEMORY) ||
+         (!kSendsTensors && (!is_scalar() || (welcome_.model_parts & kExtraPartBits) != 0)) ||
+         (!kHasProducts && (welcome_.manifold == gs_MANIFOLD_PRODUCT || welcome_.manifold == gs_MANIFOLD_FIXED_RANK));
+}
+
 Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena) {
   replica_ = Replica();
   if (kTakesUnits) {
@@ -96,6 +104,9 @@ Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Aren
   if (welcome.stream == gs_STREAM_KIND_NONE ||
       (is_scalar() && (welcome.direction_count == 0 || welcome.directions == gs_DIRECTIONS_NONE))) {
     return Status::kInvalidArgument;
+  }
+  if (is_left_out()) {
+    return Status::kUnimplemented;
   }
   const ManifoldOps* manifold =
       find_manifold(registry.manifolds, static_cast<ManifoldId>(welcome.manifold),
@@ -110,7 +121,8 @@ Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Aren
   if (kHasHostMembers && is_scalar() && !is_reproducible(*manifold, shape)) {
     return Status::kUnimplemented;
   }
-  const bool has_mean = has_memory() || (!is_scalar() && welcome.correction == gs_Correction_CORRECTION_LOCAL);
+  const bool has_mean =
+      kHoldsMeans && (has_memory() || (!is_scalar() && welcome.correction == gs_Correction_CORRECTION_LOCAL));
   if (has_memory() && is_scalar() && !is_by_signs) {
     return Status::kInvalidArgument;
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "runtime/base/arena.h"
+#include "runtime/base/features.h"
 #include "runtime/base/units.h"
 #include "runtime/link/client_fields.h"
 #include "runtime/link/task_terms.h"
@@ -50,7 +51,8 @@ class RunModel {
   // Takes part in the run that the Welcome names, in place of any other. Parts and replica stand in the arena's
   // persistent end, whose memory of an earlier run the caller has given back. kInvalidArgument: the Welcome contradicts
   // itself or what the manifold can be; kUnimplemented: the registry lacks a manifold, or has one that is not
-  // reproducible for a run of scalars; kOutOfMemory. On an error there is no run, and only welcome() means something.
+  // reproducible for a run of scalars, or the image leaves out what the run needs (runtime/base/features.h);
+  // kOutOfMemory. On an error there is no run, and only welcome() means something.
   Status begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena);
   // The same run in a new session: what may change within a run is taken from its Welcome.
   void renew(const gs_Welcome& welcome) { welcome_ = welcome; }
@@ -68,7 +70,7 @@ class RunModel {
   // Updates are scalars, and so are records.
   bool has_scalar_stream() const { return is_scalar() && welcome_.direction_count > 0; }
   // The mean counts an update of every device (docs/algorithms.md).
-  bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
+  bool has_memory() const { return kRemembers && welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   // Whether the run has the `local` correction, or a task may ask for one.
   bool may_correct() const { return !has_memory() && (is_scalar() || replica_.has_mean()); }
   // How the run takes units out of samples, bits of Welcome.units.
@@ -76,7 +78,7 @@ class RunModel {
   bool wants_range() const { return (welcome_.units & kUnitsRange) != 0; }
   // An update says the line of the record that led to its base version.
   bool wants_lines() const { return kTakesUnits && welcome_.lines; }
-  bool has_error_feedback() const { return welcome_.error_feedback && !is_scalar(); }
+  bool has_error_feedback() const { return kSendsTensors && welcome_.error_feedback && !is_scalar(); }
   // A record is applied when all of it is here, by this form; null: piece by piece, by the replica.
   const LeanForm* lean() const { return kLinksLeanForm ? lean_ : nullptr; }
   // The directions that this device or its group drew at that version.
@@ -84,6 +86,7 @@ class RunModel {
 
  private:
   static constexpr uint32_t kUnitsRange = 4;  // SUMS: the least and the greatest value too
+  bool is_left_out() const;
   bool is_scalar() const { return welcome_.stream == gs_STREAM_KIND_SCALAR; }
   Status fill_parts(const Registry& registry, Arena& arena, Shape* shape) const;
 

@@ -128,9 +128,9 @@ std::span<const StoragePiece> Client::fill_pieces() {
   const bool saves_model = model_.replica().has_model() && model_.replica().parts() == 0;
   pieces[2] = {reinterpret_cast<const uint8_t*>(model_.replica().model()), saves_model ? tensor_size : 0};
   pieces[3] = {reinterpret_cast<const uint8_t*>(model_.replica().mean()),
-               model_.replica().has_model() && model_.replica().has_mean() ? tensor_size : 0};
+               kHoldsMeans && model_.replica().has_model() && model_.replica().has_mean() ? tensor_size : 0};
   pieces[4] = {reinterpret_cast<const uint8_t*>(progress_.correction), progress_.has_correction ? tensor_size : 0};
-  const bool has_residual = progress_.feedback.residual() != nullptr;
+  const bool has_residual = kSendsTensors && progress_.feedback.residual() != nullptr;
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     pieces[8 + i] = {reinterpret_cast<const uint8_t*>(progress_.feedback.tensor(i)), has_residual ? tensor_size : 0};
   }
@@ -224,7 +224,7 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   PartReader reader(bytes);
   const size_t tensor_size = model_.tensor_size();
   const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
-  const bool wants_mean = header.has_model != 0 && model_.replica().has_mean();
+  const bool wants_mean = kHoldsMeans && header.has_model != 0 && model_.replica().has_mean();
   const std::span<const uint8_t> mean = reader.next(wants_mean ? tensor_size : 0);
   const bool holds_mean = !wants_mean || holds(mean, tensor_size, header.mean_crc);
   if (header.has_model != 0 && holds(model, tensor_size, header.model_crc) && holds_mean) {
@@ -251,8 +251,8 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
       drop_correction();
     }
   }
-  bool holds_residual = header.has_residual != 0 && progress_.feedback.is_used();
-  for (size_t i = 0; i < ErrorFeedback::kTensorCount && header.has_residual != 0; ++i) {
+  bool holds_residual = kSendsTensors && header.has_residual != 0 && progress_.feedback.is_used();
+  for (size_t i = 0; kSendsTensors && i < ErrorFeedback::kTensorCount && header.has_residual != 0; ++i) {
     const std::span<const uint8_t> part = reader.next(tensor_size);
     holds_residual = holds_residual && holds(part, tensor_size, header.residual_crc[i]);
     if (holds_residual) {

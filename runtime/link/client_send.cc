@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/base/config.h"
+#include "runtime/base/features.h"
 #include "runtime/link/client.h"
 #include "runtime/training/encoding.h"
 
@@ -22,7 +23,8 @@ void copy_text(const char* text, char* out, size_t capacity) {
 gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
   gs_Capabilities out = {};
   for (const ManifoldOps* ops : registry.manifolds) {
-    out.manifolds |= 1U << static_cast<uint32_t>(ops->id);
+    const bool is_known = kHasProducts || (ops->id != ManifoldId::kProduct && ops->id != ManifoldId::kFixedRank);
+    out.manifolds |= is_known ? 1U << static_cast<uint32_t>(ops->id) : 0;
   }
   for (const SolverOps* ops : registry.solvers) {
     out.solvers |= 1U << static_cast<uint32_t>(ops->id);
@@ -33,11 +35,12 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
   for (uint32_t id = 1; id <= static_cast<uint32_t>(Encoding::kF64); ++id) {
     out.encodings |= encoded_size(static_cast<Encoding>(id), 1) != 0 ? 1U << id : 0;
   }
-  for (const gs_Feature feature :
-       {gs_Feature_FEATURE_MEMORY, gs_Feature_FEATURE_ERROR_FEEDBACK, gs_Feature_FEATURE_BATCH_SIZES,
-        gs_Feature_FEATURE_PROXIMAL, gs_Feature_FEATURE_LOCAL_RETRACTION}) {
-    out.features |= 1U << static_cast<uint32_t>(feature);
-  }
+  constexpr uint32_t kAlways = 1U << static_cast<uint32_t>(gs_Feature_FEATURE_BATCH_SIZES) |
+                               1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL) |
+                               1U << static_cast<uint32_t>(gs_Feature_FEATURE_LOCAL_RETRACTION);
+  out.features |= kAlways;
+  out.features |= kRemembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_MEMORY) : 0;
+  out.features |= kSendsTensors ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_ERROR_FEEDBACK) : 0;
   if ((out.manifolds & 1U << static_cast<uint32_t>(ManifoldId::kProduct)) != 0) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PART_RANK) |
                     1U << static_cast<uint32_t>(gs_Feature_FEATURE_LARGE_PRODUCT);
@@ -114,6 +117,10 @@ ClientAction Client::send_hello(uint64_t now_ms) {
     hello.capabilities.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_NETWORK);
     hello.network_digest = config_.network_digest;
   }
+  if (kHoldsPulls && config_.holds_pulls) {
+    hello.capabilities.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_HELD_PULL) |
+                                   1U << static_cast<uint32_t>(gs_Feature_FEATURE_SINGLE_FLIGHT);
+  }
   hello.run = config_.run;
   hello.has_model = model_.replica().has_model();
   if (hello.has_model) {
@@ -175,15 +182,22 @@ ClientAction Client::send_piece(uint64_t now_ms) {
   const uint8_t* bytes =
       progress_.slots.bytes(SlotRole::kPending).data() + encoded_size(pending.encoding, progress_.next_value);
   DeviceMessage message = {};
-  if (pending.kind == StreamKind::kScalarStream) {
+  const uint64_t base_digest = kHoldsPulls && tells_base() ? model_.digest() : 0;  // computed anew, as in a Pull
+  if (!kSendsTensors || pending.kind == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
     fill_update(pending, progress_.next_value, message.body.update_scalars);
+    if (kHoldsPulls) {
+      message.body.update_scalars.base_digest = base_digest;
+    }
     message.body.update_scalars.direction_count = static_cast<uint16_t>(pending.direction_count);
     message.body.update_scalars.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_scalars.values.bytes, bytes, size);
   } else {
     message.which_body = gs_DeviceMessage_update_tangent_tag;
     fill_update(pending, progress_.next_value, message.body.update_tangent);
+    if (kHoldsPulls) {
+      message.body.update_tangent.base_digest = base_digest;
+    }
     message.body.update_tangent.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_tangent.values.bytes, bytes, size);
   }
@@ -200,9 +214,23 @@ ClientAction Client::send_pull(uint64_t now_ms) {
     pull.version = model_.replica().version();
     pull.digest = model_.digest();
   }
+  if (kHoldsPulls && config_.holds_pulls) {
+    pull.hold_max_ms = kDeviceHoldMs;
+    session_.hold = PullHold::kOpen;
+  }
   record_.close(arena_);
   snapshot_.close();
   return send(message, Sent::kPull, now_ms);
+}
+
+// Whether the pending update says which model the device holds, as a Pull would: the server then may take the Ack for
+// one. An update of several pieces does not. Reason: the digest of a model is not worth computing for each piece, and a
+// Pull of 53 bytes is little beside them.
+bool Client::tells_base() const {
+  const StoredUpload& pending = progress_.slots.upload(SlotRole::kPending);
+  return config_.holds_pulls && session_.hold != PullHold::kUnknown && model_.replica().has_model() &&
+         model_.replica().version() == pending.base_version &&
+         pending.value_count <= values_per_message(pending.encoding);
 }
 
 }  // namespace gradstream

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/base/features.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
@@ -27,7 +28,8 @@ Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica, Uni
   if (chunk.total != part_size(chunk, *replica, units)) {
     return Status::kDataCorrupt;
   }
-  const uint32_t usual = part_bit(ModelPart::kModel) | (replica->has_mean() ? part_bit(ModelPart::kMean) : 0);
+  const uint32_t usual =
+      part_bit(ModelPart::kModel) | (kHoldsMeans && replica->has_mean() ? part_bit(ModelPart::kMean) : 0);
   const uint32_t parts = chunk.parts == 0 ? usual : chunk.parts;
   if (!is_open_) {
     GS_TRY(open(chunk, parts, *replica));
@@ -89,7 +91,7 @@ Status SnapshotReader::read(const gs_SnapshotChunk& chunk, Replica& replica, Uni
     std::memcpy(units->begin() + chunk.offset, chunk.values.bytes, chunk.values.size);
     return Status::kOk;
   }
-  if (part == ModelPart::kMean) {
+  if (kHoldsMeans && part == ModelPart::kMean) {
     if (!replica.has_mean()) {
       return Status::kDataCorrupt;
     }

@@ -2,6 +2,7 @@
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/base/config.h"
+#include "runtime/base/features.h"
 #include "runtime/base/products.h"
 #include "runtime/link/client.h"
 #include "runtime/problem/measurement.h"
@@ -136,7 +137,7 @@ void Client::settle_with_mean() {
   const Encoding encoding = progress_.slots.upload(SlotRole::kAccepted).encoding;
   const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (!model_.replica().has_mean() || progress_.slots.accepted_record() != model_.replica().version()) {
+  if (!kHoldsMeans || !model_.replica().has_mean() || progress_.slots.accepted_record() != model_.replica().version()) {
     return;  // the record, or the mean, that it needs will not come
   }
   model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), progress_.correction);
@@ -420,7 +421,7 @@ Status Client::encode_upload(const GradientStream& stream) {
     store_long_words(stream.value_count, stream.words, progress_.slots.next_bytes());
     return Status::kOk;
   }
-  if (progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock &&
+  if (kSendsTensors && progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock &&
       (!kTakesUnits || run_.task.stage == TaskStage::kTrain)) {
     FeedbackCounts counts;
     const Status status = progress_.feedback.encode(run_, stream, progress_.slots.next_bytes(), arena_, &counts);

@@ -1,6 +1,7 @@
 // The list of every table, apart from manifold.cc so that only hosts that ask for it link them all.
 #include "runtime/base/no_contraction.h"
 
+#include "runtime/manifold/fixed_rank.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {
@@ -34,6 +35,7 @@ std::span<const ManifoldOps* const> all_manifolds() {
       &kHyperbolicOps,
       &kHyperbolicProjectionOps,
       &kFixedRankOps,
+      &kFixedRankSmoothOps,
       &kProductOps,
   };
   return kAll;

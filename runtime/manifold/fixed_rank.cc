@@ -11,7 +11,11 @@
 //                  completion by Riemannian optimization", 2013, Algorithm 6), by its 2r x 2r core; second order. The
 //                  factors are turned towards U and V, so that the representative does not jump with their signs
 // inverse_retract  closed: Up and Vp from (Y - X) through the inverses of U'Uy and V'Vy; kSingular where those are
-// transport        projection to T_Y, whatever Y's representative
+// transport        projection, the default: to T_Y, whatever Y's representative.
+//                  smooth: (P_u Up Q_v, P_v Vp Q_u, Q_u'M Q_v), Q_u = polar(U'Uy), Q_v = polar(V'Vy). P_u and P_v take
+//                  the normal spaces of U and V to those of Uy and Vy, as smooth_transport() does. This is 000's
+//                  parallelization. It is isometric, and the same map whatever represents X and Y. kSingular where a
+//                  factor turns by pi/2
 // distance         |X - Y|, chordal: there is no closed geodesic distance
 // Everything with + - * / sqrt only: reproducible. No exp_map, no log_map.
 #include "runtime/base/no_contraction.h"
@@ -25,6 +29,7 @@
 #include "runtime/base/equations.h"
 #include "runtime/base/factors.h"
 #include "runtime/base/products.h"
+#include "runtime/manifold/smooth_transport.h"
 
 namespace gradstream {
 namespace {
@@ -506,6 +511,36 @@ struct FixedRank {
   }
 };
 
+// The same functions but for the transport, so that an image with the default table has no code of this one.
+struct FixedRankSmooth : FixedRank {
+  static constexpr TransportKind kTransport = TransportKind::kSmooth;
+  static constexpr bool kIsometricTransport = true;
+
+  static size_t scratch_size(Shape shape) {
+    const Blocks b(shape);
+    return max_size(FixedRank::scratch_size(shape),
+                    Arena::taken_size<Real>(3 * b.square + b.core.cols) + smooth_transport_scratch_size(b.core));
+  }
+  // The factors' own parallelizations; the other factor's turn goes to the columns.
+  static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {
+    const Blocks b(shape);
+    ScratchScope scope(arena);
+    const Result<Real*> scratch = arena.scratch<Real>(3 * b.square + b.core.cols);
+    GS_TRY(scratch.status());
+    Real* const turn_u = scratch.value();
+    Real* const turn_v = turn_u + b.square;
+    Real* const work = turn_v + b.square;
+    Real* const row = work + b.square;
+    GS_TRY(smooth_transport(b.left, x, y, v, out, turn_u, arena));
+    GS_TRY(smooth_transport(b.right, x + b.v, y + b.v, v + b.v, out + b.v, turn_v, arena));
+    multiply_right_in_place(b.left, out, turn_v, row);
+    multiply_right_in_place(b.right, out + b.v, turn_u, row);
+    multiply_right(b.core, v + b.s, turn_v, work);
+    multiply_transposed(b.core, turn_u, work, out + b.s);
+    return Status::kOk;
+  }
+};
+
 }  // namespace
 
 Parts fixed_rank_parts(uint32_t m, uint32_t n, uint32_t r) {
@@ -579,5 +614,6 @@ Status fixed_rank_from_dense(Shape shape, const Real* z, Real* out, Arena& arena
 }
 
 constexpr ManifoldOps kFixedRankOps = make_manifold_ops<FixedRank>();
+constexpr ManifoldOps kFixedRankSmoothOps = make_manifold_ops<FixedRankSmooth>();
 
 }  // namespace gradstream

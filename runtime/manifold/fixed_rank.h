@@ -1,4 +1,5 @@
-// Dense matrices and the factored points of the fixed-rank manifold (fixed_rank.cc), for problems and tests.
+// The fixed-rank manifold beside its default table (fixed_rank.cc): its isometric transport, and dense matrices of its
+// factored points for problems and tests.
 #ifndef GRADSTREAM_RUNTIME_MANIFOLD_FIXED_RANK_H_
 #define GRADSTREAM_RUNTIME_MANIFOLD_FIXED_RANK_H_
 
@@ -8,6 +9,8 @@
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {
+
+extern const ManifoldOps kFixedRankSmoothOps;  // projection, smooth; Shape::parts
 
 // The blocks of an m x n matrix of rank r, (U, V, S) = (m x r, n x r, r x r), and the shape of its points.
 Parts fixed_rank_parts(uint32_t m, uint32_t n, uint32_t r);

@@ -25,6 +25,7 @@
 #include "runtime/base/decompositions.h"
 #include "runtime/base/equations.h"
 #include "runtime/base/factors.h"
+#include "runtime/base/features.h"
 #include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/manifold/smooth_transport.h"
@@ -465,9 +466,22 @@ struct Stiefel {
   }
 };
 
+// Tangents are of no use to an image whose updates are scalars: it projects points, and takes no other step. What a
+// table names is linked, called or not.
+constexpr ManifoldOps without_tangents(ManifoldOps ops) {
+  if constexpr (!kSendsTensors) {
+    ops.project_tangent = [](Shape, const Real*, const Real*, Real*, Arena&) { return Status::kUnimplemented; };
+    ops.riemannian_gradient = ops.project_tangent;
+    ops.retract = ops.project_tangent;
+    ops.inverse_retract = ops.project_tangent;
+    ops.transport = [](Shape, const Real*, const Real*, const Real*, Real*, Arena&) { return Status::kUnimplemented; };
+  }
+  return ops;
+}
+
 template <RetractionKind kR, TransportKind kT>
 constexpr ManifoldOps make_stiefel_ops() {
-  return make_manifold_ops<Stiefel<kR, kT>>();
+  return without_tangents(make_manifold_ops<Stiefel<kR, kT>>());
 }
 
 }  // namespace

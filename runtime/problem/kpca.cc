@@ -1,9 +1,17 @@
 // k-PCA. A sample is read once for each evaluation, and its products with four columns at a time stay in registers.
-// Reason: on a Cortex-M4F the loads of x dominate, so that four columns cost little more than one.
+// Reason: on a Cortex-M4F the loads of x dominate, so that four columns cost little more than one. Over samples that
+// are bytes the loss is computed in whole numbers (byte_products.h).
 #include "runtime/base/no_contraction.h"
 
+#include <cmath>
+#include <type_traits>
+
 #include "runtime/base/products.h"
+#include "runtime/problem/along.h"
+#include "runtime/problem/byte_products.h"
+#include "runtime/problem/kpca_along.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/score.h"
 
 namespace gradstream {
 namespace {
@@ -51,15 +59,73 @@ Status check_shape(const void* context, Shape shape) {
   return fits ? Status::kOk : Status::kInvalidArgument;
 }
 
+// The double build replays references, in double alone.
+constexpr bool kIsFloat = std::is_same_v<Real, float>;
+bool has_bytes(const SampleSource& source) { return kIsFloat && kTakesBytes && source.bytes != nullptr; }
+
 // One sample and its products, in one piece of scratch.
 size_t scratch_count(Shape shape) { return static_cast<size_t>(shape.rows) + shape.cols; }
 
-size_t scratch_size(const void*, Shape shape) {
-  return (scratch_count(shape) * sizeof(Real) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+// Scratch of a loss over bytes: the words of the point, in a run with units its rows' shifts, and for each column an
+// offset and a product.
+size_t bytes_scratch_size(Shape shape) {
+  return Arena::taken_size<int16_t>(whole_count(shape)) + (kTakesUnits ? Arena::taken_size<uint8_t>(shape.rows) : 0) +
+         Arena::taken_size<int64_t>(2 * size_t{shape.cols});
+}
+
+size_t scratch_size(const void* context, Shape shape) {
+  const size_t size = Arena::taken_size<Real>(scratch_count(shape));
+  return has_bytes(source_of(context)) ? max_size(size, bytes_scratch_size(shape)) : size;
+}
+
+// kUnimplemented: these samples or this point take floats.
+Result<Real> loss_over_bytes(const SampleSource& source, Shape shape, const Real* x, Batch batch, Arena& arena) {
+  ByteFrame frame;
+  if (!find_byte_frame(source, kTakesUnits ? batch.units : nullptr, &frame)) {
+    return Status::kUnimplemented;
+  }
+  ScratchScope scope(arena);
+  const Result<int16_t*> words = arena.scratch<int16_t>(whole_count(shape));
+  GS_TRY(words.status());
+  WholePoint point = {shape, words.value()};
+  if (frame.units != nullptr) {
+    const Result<uint8_t*> shifts = arena.scratch<uint8_t>(shape.rows);
+    GS_TRY(shifts.status());
+    point.shifts = shifts.value();
+  }
+  const Result<int64_t*> offsets = arena.scratch<int64_t>(2 * size_t{shape.cols});
+  GS_TRY(offsets.status());
+  int64_t* const products = offsets.value() + shape.cols;
+  if (!round_point(x, frame.units, &point)) {
+    return Status::kUnimplemented;
+  }
+  multiply_mean(frame, point, offsets.value());
+  const int32_t shift = square_shift(frame, point);
+  const Real unit = square_unit(frame, point, shift);
+  const Result<Real> mean = mean_loss(batch, [&](uint32_t index) -> Result<Real> {
+    multiply_bytes(point, frame.sample(index), products);
+    const Real explained = sum_of_squares(shape.cols, products, offsets.value(), shift);
+    if (QualitySum* const quality = quality_of(batch)) {
+      quality->add(explained * unit * unit, squared_norm(frame, frame.sample(index)));
+    }
+    return explained;
+  });
+  GS_TRY(mean.status());
+  const Real loss = mean.value() * unit * unit;
+  if (!std::isfinite(loss)) {
+    return Status::kNotFinite;
+  }
+  return static_cast<Real>(-0.5) * loss;
 }
 
 Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
   const SampleSource& source = source_of(context);
+  if (has_bytes(source)) {
+    const Result<Real> over_bytes = loss_over_bytes(source, shape, x, batch, arena);
+    if (over_bytes.status() != Status::kUnimplemented) {
+      return over_bytes;
+    }
+  }
   ScratchScope scope(arena);
   const Result<Real*> scratch = arena.scratch<Real>(scratch_count(shape));
   GS_TRY(scratch.status());
@@ -104,6 +170,29 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
+Status score_kpca(const ScoreInput& input, Real* out) {
+  const Shape shape = input.shape;
+  if (shape.cols > kScoreColsMax) {
+    return Status::kUnimplemented;
+  }
+  Real products[kScoreColsMax];
+  fill_zero(shape.cols, products);
+  Real sum = 0;
+  for (uint32_t pass = 0; pass < 2; ++pass) {  // X'z, then the distance: one loop takes less flash than two
+    const Real* row = input.model;
+    for (uint32_t r = 0; r < shape.rows; ++r, row += shape.cols) {
+      const Real z = input.value(r);
+      if (pass == 0) {
+        add_scaled(shape.cols, z, row, products);
+      } else {
+        const Real rest = z - dot(shape.cols, row, products);
+        sum += rest * rest;
+      }
+    }
+  }
+  return root_of(sum, out);
+}
+
 const ProblemOps kKpcaOps = {.name = "kpca",
                              .sample_count = source_sample_count,
                              .check_shape = check_shape,
@@ -111,6 +200,8 @@ const ProblemOps kKpcaOps = {.name = "kpca",
                              .loss = loss,
                              .gradient = gradient,
                              .find_fault = kIsBareMetal ? nullptr : find_value_fault,
+                             .along_size = kKnowsLossesAlong ? kpca_along_size : nullptr,
+                             .loss_along = kKnowsLossesAlong ? kpca_loss_along : nullptr,
                              .units_source = kTakesUnits ? units_of_all_columns : nullptr,
                              .metric = kEvaluates ? metric_of_means : nullptr};
 

@@ -3,6 +3,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/score.h"
 
 namespace gradstream {
 namespace {
@@ -58,7 +59,37 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   });
 }
 
+// Of target c, in its own units.
+Real predict_target(const ScoreInput& input, uint32_t c) {
+  const Shape shape = input.shape;
+  Real sum = 0;
+  for (uint32_t r = 0; r < shape.rows; ++r) {
+    sum += input.value(r) * input.model[static_cast<size_t>(r) * shape.cols + c];
+  }
+  const uint32_t column = shape.rows + c;
+  if (!kTakesUnits || column >= input.units.count) {
+    return sum;
+  }
+  const UnitsColumn& unit = input.units.columns[column];
+  return sum / static_cast<Real>(unit.factor) + static_cast<Real>(unit.mean);
+}
+
 }  // namespace
+
+void predict_least_squares(const ScoreInput& input, Real* out) {
+  for (uint32_t c = 0; c < input.shape.cols; ++c) {
+    out[c] = predict_target(input, c);
+  }
+}
+
+Status score_least_squares(const ScoreInput& input, Real* out) {
+  Real sum = 0;
+  for (uint32_t c = 0; c < input.shape.cols; ++c) {
+    const Real error = predict_target(input, c) - input.sample[input.shape.rows + c];
+    sum += error * error;
+  }
+  return root_of(sum, out);
+}
 
 const ProblemOps kLeastSquaresOps = {.name = "least_squares",
                                      .sample_count = source_sample_count,

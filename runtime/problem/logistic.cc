@@ -2,8 +2,11 @@
 // score 0 and stands in front of the column's.
 #include "runtime/base/no_contraction.h"
 
+#include <cmath>
+
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/score.h"
 
 namespace gradstream {
 namespace {
@@ -86,6 +89,19 @@ Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* o
 }
 
 }  // namespace
+
+void predict_logistic(const ScoreInput& input, Real* out) {
+  const Shape shape = input.shape;
+  fill_zero(shape.cols, out);
+  for (uint32_t r = 0; r < shape.rows; ++r) {
+    add_scaled(shape.cols, input.value(r), input.model + static_cast<size_t>(r) * shape.cols, out);
+  }
+  if (shape.cols == 1) {
+    out[0] = 1 / (1 + std::exp(-out[0]));
+    return;
+  }
+  static_cast<void>(softmax_loss(shape.cols, 0, out));  // it leaves the probabilities behind
+}
 
 const ProblemOps kLogisticOps = {.name = "logistic",
                                  .sample_count = source_sample_count,

@@ -9,9 +9,9 @@
 
 namespace gradstream {
 
-// Whether an image holds samples out and evaluates models on them. Reason: the smallest image has no flash to spare. It
-// says so in its Hello, and trains on all its samples.
-#if defined(GS_SMALLEST)
+// Whether an image holds samples out and evaluates models on them. Reason: an image may have no flash to spare
+// (features.h). It says so in its Hello, and trains on all its samples.
+#if defined(GS_WITHOUT_EVALUATION)
 inline constexpr bool kEvaluates = false;
 #else
 inline constexpr bool kEvaluates = true;

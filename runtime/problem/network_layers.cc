@@ -352,6 +352,7 @@ Status run_convolution(const LayerRun& run, const Kernels<W>& kernels, uint32_t 
   const bool is_depthwise = layer.kind == LayerKind::kDepthwiseConv2d;
   const uint32_t maps = layer.out.channels;
   const uint32_t height = layer.out.height;
+  GS_ASSERT(maps > 0 && height > 0);  // the network was checked
   for (uint32_t at = begin; at < end;) {
     const MapRow from = is_depthwise ? MapRow{at / height, at % height} : MapRow{at % maps, at / maps};
     uint32_t map_end = is_depthwise ? from.map + 1 : maps;

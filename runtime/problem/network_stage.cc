@@ -68,15 +68,16 @@ bool overwrites(const Stage& stage, uint32_t k, const uint32_t* places) {
 uint32_t find_place(const Stage& stage, uint32_t k, const uint32_t* places) {
   const uint32_t size = values_of(stage, k + 1);
   uint32_t place = 0;
-  for (uint32_t node = stage.first + 1; node <= k;) {
-    const uint32_t begin = places[node - 1 - stage.first];
+  for (uint32_t index = 0; stage.first + index < k;) {
+    const uint32_t node = stage.first + index + 1;
+    const uint32_t begin = places[index];
     const uint32_t end = begin + values_of(stage, node);
     const bool is_needed = last_reader(stage, node) >= k;
     if (is_needed && begin < place + size && place < end) {
       place = end;
-      node = stage.first + 1;
+      index = 0;
     } else {
-      ++node;
+      ++index;
     }
   }
   return place;
@@ -112,7 +113,7 @@ void add_errors(const Stage& stage, const uint32_t* places, StageSize* size) {
 }  // namespace
 
 StageSize plan_stage(const Stage& stage, uint32_t* places) {
-  uint32_t own[kLayerCountMax];
+  uint32_t own[kLayerCountMax] = {};
   uint32_t* const at = places != nullptr ? places : own;
   StageSize size;
   for (uint32_t k = stage.first; k < stage.end; ++k) {

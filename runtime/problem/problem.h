@@ -21,6 +21,14 @@
 
 namespace gradstream {
 
+// Samples that are bytes: value r of a sample is byte[r] scale - mean[r], in float and in this order of operations.
+// What it points to is the caller's and stays.
+struct SampleBytes {
+  const uint8_t* values = nullptr;  // `dimension` bytes a sample, sample after sample
+  const void* mean = nullptr;       // `dimension` floats, little-endian, of any alignment; null: zeros
+  float scale = 0;                  // not 0
+};
+
 // Where samples come from: an array, flash, a callback of the application.
 struct SampleSource {
   const void* context = nullptr;
@@ -28,6 +36,8 @@ struct SampleSource {
   uint32_t dimension = 0;  // values of one sample
   // Writes sample `index` (dimension values) to out. kNotFinite or kClosed when the sample cannot be had.
   Status (*read)(const void* context, uint32_t index, Real* out) = nullptr;
+  // The same samples as bytes, for problems that compute in whole numbers (byte_products.h). Null: they are no bytes.
+  const SampleBytes* bytes = nullptr;
 };
 
 // The mean of count losses, the i-th of which is added in sums[i % 4]; kNotFinite when it is not a number (count 0,
@@ -124,6 +134,15 @@ struct Displacement {
   void (*add)(const void* context, size_t offset, size_t count, Real* values) = nullptr;
 };
 
+// The polar factor of z + distance s, for s of signs: P_M beside a point of a Stiefel or Grassmann manifold. It stands
+// nowhere in memory either.
+struct SignDisplacement {
+  const Real* z = nullptr;
+  const uint32_t* signs = nullptr;  // entry e of s is 1 where bit e % 32 of word e / 32 is set, else -1; null: at z
+  uint32_t number = 0;              // of the direction: the same number, the same signs
+  Real distance = 0;
+};
+
 // The first sample that a problem can never take, and why. least < most: its value, the `what` of it ("label", "row"),
 // must be a whole number between them; a "value" any number between them. Else the sample is no `what` ("number",
 // "positive definite matrix"). "samples": there are too few of them, `value`, and no single one is at fault.
@@ -167,6 +186,15 @@ struct ProblemOps {
                                  Batch batch, Arena& arena) = nullptr;
   // Bytes of arena scratch that loss_displaced takes for a batch of at most batch_size samples. Null with it.
   size_t (*displaced_scratch_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Bytes of memory that loss_along takes for a batch of at most batch_size samples; 0: it does not serve this context,
+  // shape or batch. Null: there is no loss_along.
+  size_t (*along_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // The loss at P_M(z + distance s), for many directions beside one z. memory: along_size() bytes aligned as arena
+  // memory, zeros before the first call. Point z and batch stay the same for one memory; evaluations of one direction
+  // follow one another. Samples have no units. kSingular: the displaced point is too near one without full rank.
+  // Other codes and slices as loss.
+  Result<Real> (*loss_along)(const void* context, Shape shape, const SignDisplacement& point, Batch batch, void* memory,
+                             Arena& arena) = nullptr;
   // Bytes that the problem can use as Batch::kept for a batch of at most batch_size samples; more samples never take
   // fewer. Values with and without them have the same bits. Null: none.
   size_t (*kept_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
@@ -206,6 +234,8 @@ const Problem* find_problem(std::span<const Problem> linked, const char* name);
 // Principal components (k-PCA), context = SampleSource. Point x: dimension x k with orthonormal columns;
 // f(x) = -1/(2 B) sum_b |z_b' x|^2, gradient -1/B sum_b z_b (z_b' x). (003 section 5.1, 002 section 5) With one column
 // it is the principal eigenvector; where a work writes -x' A x, without the half, its samples are sqrt(2) z.
+// Where the source has bytes, the loss is that of the point rounded to 16 bits, in whole numbers (byte_products.h); the
+// gradient stays in float, and so does all of the double build.
 extern const ProblemOps kKpcaOps;
 
 // Brockett's cost, context = SampleSource of symmetric matrices A_b, row-major, dimension = rows^2. Point x: rows x p

@@ -7,22 +7,26 @@
 #include <limits>
 #include <type_traits>
 
+#include "runtime/base/features.h"
+
 namespace gradstream {
 namespace {
 
 constexpr size_t kInt8ScaleSize = 2;
 constexpr float kInt8Max = 127;
+constexpr bool kHasDouble = sizeof(Real) == sizeof(double);
 constexpr float kFloatMax = std::numeric_limits<float>::max();
 
-// Of values. Here, so that the compiler sees that a board has no double.
+// Of values.
 bool is_known(Encoding encoding) {
   switch (encoding) {
     case Encoding::kF32:
+      return true;
     case Encoding::kBf16:
     case Encoding::kInt8:
-      return true;
+      return kCodesShort;
     case Encoding::kF64:
-      return sizeof(Real) == sizeof(double);
+      return kHasDouble;
     default:
       return false;
   }
@@ -131,7 +135,7 @@ Status decode_block(size_t count, const uint8_t* bytes, Real* values) {
 }
 
 Status encode_one(Encoding encoding, Real value, uint8_t* out) {
-  if (encoding == Encoding::kF64) {
+  if (kHasDouble && encoding == Encoding::kF64) {
     if (!std::isfinite(value)) {
       return Status::kNotFinite;
     }
@@ -140,7 +144,7 @@ Status encode_one(Encoding encoding, Real value, uint8_t* out) {
   }
   float narrowed = 0;
   GS_TRY(narrow(value, &narrowed));
-  if (encoding == Encoding::kF32) {
+  if (!kCodesShort || encoding == Encoding::kF32) {
     store(std::bit_cast<uint32_t>(narrowed), out);
     return Status::kOk;
   }
@@ -153,14 +157,13 @@ Status encode_one(Encoding encoding, Real value, uint8_t* out) {
 }
 
 Real decode_one(Encoding encoding, const uint8_t* bytes) {
-  switch (encoding) {
-    case Encoding::kF64:
-      return static_cast<Real>(std::bit_cast<double>(load<uint64_t>(bytes)));
-    case Encoding::kF32:
-      return static_cast<Real>(std::bit_cast<float>(load<uint32_t>(bytes)));
-    default:
-      return static_cast<Real>(bf16_value(load<uint16_t>(bytes)));
+  if (kHasDouble && encoding == Encoding::kF64) {
+    return static_cast<Real>(std::bit_cast<double>(load<uint64_t>(bytes)));
   }
+  if (!kCodesShort || encoding == Encoding::kF32) {
+    return static_cast<Real>(std::bit_cast<float>(load<uint32_t>(bytes)));
+  }
+  return static_cast<Real>(bf16_value(load<uint16_t>(bytes)));
 }
 
 }  // namespace
@@ -198,9 +201,10 @@ Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_
   if (!is_known(encoding)) {
     return Status::kInvalidArgument;
   }
-  const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
+  const bool is_block = kCodesShort && encoding == Encoding::kInt8;
+  const size_t step = is_block ? kInt8BlockSize : 1;
   for (size_t i = 0; i < count; i += step) {
-    if (encoding == Encoding::kInt8) {
+    if (is_block) {
       GS_TRY(encode_block(count - i < step ? count - i : step, values + i, out));
     } else {
       GS_TRY(encode_one(encoding, values[i], out));
@@ -214,9 +218,10 @@ Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size
   if (!is_known(encoding) || size != encoded_size(encoding, count)) {
     return Status::kInvalidArgument;
   }
-  const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
+  const bool is_block = kCodesShort && encoding == Encoding::kInt8;
+  const size_t step = is_block ? kInt8BlockSize : 1;
   for (size_t i = 0; i < count; i += step) {
-    if (encoding == Encoding::kInt8) {
+    if (is_block) {
       GS_TRY(decode_block(count - i < step ? count - i : step, bytes, values + i));
     } else {
       values[i] = decode_one(encoding, bytes);
@@ -230,7 +235,11 @@ Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size
 }
 
 Real fixed_unit(uint32_t scale_log2) {
-  return static_cast<Real>(1) / static_cast<Real>(static_cast<uint64_t>(1) << scale_log2);
+  Real unit = 1;
+  for (; scale_log2 > 0; --scale_log2) {
+    unit *= Real{0.5};  // exact; to convert a word of 64 bits takes 500 bytes of a board's flash
+  }
+  return unit;
 }
 
 Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values) {

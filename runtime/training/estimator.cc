@@ -69,6 +69,21 @@ void choose_trained(const EstimateInput& input, const RandomKey& key, uint32_t c
   }
 }
 
+bool is_begun(const EstimateInput& input) {
+  const EstimateProgress* const progress = input.progress;
+  return progress != nullptr && ((progress->stage | progress->evaluation.position | progress->evaluation.part) != 0 ||
+                                 (kAwaitsMeasurements && progress->evaluation.measurement != nullptr));
+}
+
+uint32_t batch_count_max(const EstimateInput& input) {
+  uint32_t most = 0;
+  for (uint32_t step = 0; step <= input.parameters->batch_schedule_count; ++step) {
+    const uint32_t count = drawn_count(input, step);
+    most = count > most ? count : most;
+  }
+  return most;
+}
+
 Status check_batch(const EstimateInput& input) {
   const uint32_t held = sample_count(input);
   if (held == 0 || held > kSampleCountMax || trained_count(input) == 0) {
@@ -118,11 +133,7 @@ Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
   const Result<uint8_t*> memory = arena.scratch<uint8_t>(size);
   GS_TRY(memory.status());
   auto* const indices = list_size == 0 ? nullptr : reinterpret_cast<uint16_t*>(memory.value());
-  const EstimateProgress* const progress = input.progress;
-  const bool is_begun =
-      progress != nullptr && ((progress->stage | progress->evaluation.position | progress->evaluation.part) != 0 ||
-                              (kAwaitsMeasurements && progress->evaluation.measurement != nullptr));
-  if (!is_begun) {
+  if (!is_begun(input)) {
     if (kKeepsBatches) {
       std::memset(memory.value(), 0, size);  // whatever the arena holds there
     }

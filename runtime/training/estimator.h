@@ -82,6 +82,10 @@ extern const EstimatorOps kProjectionTangentOps;
 Status check_batch(const EstimateInput& input);
 size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);
+// Whether scratch of this estimate already holds something: a call before ended with kUnfinished.
+bool is_begun(const EstimateInput& input);
+// Samples of the largest batch of the task, for kAll and kCommon.
+uint32_t batch_count_max(const EstimateInput& input);
 RandomKey minibatch_key(const EstimateInput& input);
 // Samples that batches are drawn from: those that are not held out. The work array of `count` of them has room for all
 // samples held; drawn without replacement, or in order where all are wanted.

@@ -3,28 +3,53 @@
 //
 // A direction of signs is drawn for each evaluation and again for the sum, because its bits cost less than the tensor
 // that would keep them. A direction of the sphere, which only hosts have, is drawn once and kept.
+//
+// A problem that knows its losses along directions (ProblemOps::loss_along) forms no displaced point either. It is
+// asked where P_M is the polar factor, and where every device that has the same samples and task asks it too.
 #include "runtime/base/no_contraction.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "runtime/base/products.h"
+#include "runtime/problem/along.h"
 #include "runtime/training/estimator.h"
 
 namespace gradstream {
 namespace {
 
+// Largest smoothing at which losses are computed along directions. Reason: |u| = 1 and z is orthonormal, so that the
+// smallest singular value of z + mu u is 1 - mu at least, and A'A loses no more than three bits.
+constexpr Real kAlongSmoothingMax = static_cast<Real>(0.5);
+
+// Bytes that ProblemOps::loss_along takes for the batches of the task; 0: the losses are those at displaced points.
+size_t along_size(const EstimateInput& input) {
+  const ProblemOps& ops = *input.problem.ops;
+  const EstimatorParameters& parameters = *input.parameters;
+  const ManifoldId manifold = input.manifold->id;
+  const bool is_polar = manifold == ManifoldId::kStiefel || manifold == ManifoldId::kGrassmann;
+  const bool is_plain = is_polar && parameters.directions.kind == DirectionKind::kSign && input.units == nullptr &&
+                        parameters.batch_mode != BatchMode::kPerDirection && parameters.smoothing <= kAlongSmoothingMax;
+  return !kKnowsLossesAlong || ops.along_size == nullptr || !is_plain
+             ? 0
+             : ops.along_size(input.problem.context, input.shape, batch_count_max(input));
+}
+
 // What the evaluations of one estimate share; its displaced points stand in a tensor.
 struct Evaluation {
   const EstimateInput& input;
-  Real* y;     // one tensor
+  Real* y;     // one tensor; null along directions
   Real* kept;  // the direction, null where it is drawn again
   Real* g;     // sum of scalars[j] u_j over the directions kept
   EstimateProgress& progress;
   Arena& arena;
+  void* along;      // memory of ProblemOps::loss_along; null: points are displaced
+  uint32_t* signs;  // of the direction, with it
 
   bool keeps() const { return kHasHostMembers && kept != nullptr; }
   // y <- P_M(z + distance u_j).
   Status displace(uint32_t j, Real distance);
+  Status loss_along(ProjectionStage stage, uint32_t j, Batch batch, Real* loss);
   // A displaced point stands until its loss is known.
   Status loss_at(ProjectionStage stage, uint32_t j, Batch batch, Real* loss);
   void take(Real scalar) {
@@ -47,7 +72,33 @@ Status Evaluation::displace(uint32_t j, Real distance) {
   return input.manifold->project_point(input.shape, y, y, arena);
 }
 
+// The signs of a direction stand until both of its losses are known.
+Status Evaluation::loss_along(ProjectionStage stage, uint32_t j, Batch batch, Real* loss) {
+  const EstimatorParameters& parameters = *input.parameters;
+  if (stage == ProjectionStage::kPlus && !progress.is_placed) {
+    fill_sign_words(parameters.directions, input.shape, input.step, j, signs);
+  }
+  SignDisplacement point = {input.z, stage == ProjectionStage::kAtZ ? nullptr : signs, j,
+                            sign_distance(input.shape, parameters.smoothing)};
+  if (stage == ProjectionStage::kMinus) {
+    point.distance = -point.distance;
+  }
+  batch.progress = &progress.evaluation;
+  const Status status = charge_evaluation(progress.evaluation, arena, [&] {
+    const Problem& problem = input.problem;
+    const Result<Real> result = problem.ops->loss_along(problem.context, input.shape, point, batch, along, arena);
+    GS_TRY(result.status());
+    *loss = result.value();
+    return std::isfinite(*loss) ? Status::kOk : Status::kNotFinite;
+  });
+  progress.is_placed = status == Status::kUnfinished;
+  return status;
+}
+
 Status Evaluation::loss_at(ProjectionStage stage, uint32_t j, Batch batch, Real* loss) {
+  if (kKnowsLossesAlong && along != nullptr) {
+    return loss_along(stage, j, batch, loss);
+  }
   const Real smoothing = input.parameters->smoothing;
   if (stage != ProjectionStage::kAtZ && !progress.is_placed) {
     if (keeps() && stage == ProjectionStage::kPlus) {
@@ -93,6 +144,11 @@ Status check(const EstimateInput& input) {
 }
 
 size_t scratch_size(const EstimateInput& input) {
+  const size_t along = along_size(input);
+  if (along > 0) {
+    return Arena::taken_size<uint8_t>(along) + Arena::taken_size<uint32_t>(sign_word_count(input.shape)) +
+           batch_scratch_size(input);
+  }
   size_t inner = input.manifold->scratch_size(input.shape);
   const size_t problem_size = input.problem.ops->scratch_size(input.problem.context, input.shape);
   inner = problem_size > inner ? problem_size : inner;
@@ -106,8 +162,16 @@ Status estimate(const EstimateInput& given, bool two_sided, Real* scalars, Real*
   const DirectionSpec& directions = input.parameters->directions;
   const uint32_t m = directions.direction_count;
   ScratchScope scope(arena);
-  const Result<Real*> y = arena.scratch<Real>(input.shape.size());
+  const size_t along = along_size(input);
+  const Result<Real*> y = arena.scratch<Real>(along > 0 ? 0 : input.shape.size());
   GS_TRY(y.status());
+  const Result<uint8_t*> memory = arena.scratch<uint8_t>(along);
+  GS_TRY(memory.status());
+  const Result<uint32_t*> signs = arena.scratch<uint32_t>(along > 0 ? sign_word_count(input.shape) : 0);
+  GS_TRY(signs.status());
+  if (!is_begun(input)) {
+    std::memset(memory.value(), 0, along);
+  }
   const bool keeps = kHasHostMembers && accumulate_scratch_size(directions, input.shape) > 0;
   Real* kept = nullptr;
   if (keeps) {
@@ -115,7 +179,8 @@ Status estimate(const EstimateInput& given, bool two_sided, Real* scalars, Real*
     GS_TRY(direction.status());
     kept = direction.value();
   }
-  Evaluation evaluation{input, y.value(), kept, g, *input.progress, arena};
+  Evaluation evaluation{input,        y.value(), kept, g, *input.progress, arena, along > 0 ? memory.value() : nullptr,
+                        signs.value()};
   if (evaluation.progress.direction == 0) {
     fill_zero(input.shape.size(), g);  // nothing was added yet
   }

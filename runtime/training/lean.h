@@ -2,8 +2,7 @@
 // digests are bit for bit those of kSolverProjectionOps and Replica.
 //
 // - Displaced points stand nowhere: a problem with ProblemOps::loss_displaced perturbs the rows as it reads them. A
-// part
-//   of a product that is not Euclidean has its own small displaced point.
+//   part of a product that is not Euclidean has its own small displaced point.
 // - With one local step the path is the model itself. With more the path is a second tensor; there is no third.
 // - A record is kept as its coefficients. It moves the model in place, a block of numbers at a time.
 //

@@ -1,5 +1,5 @@
 // Local work of AsyncCurve (A13; 004 Alg. 2 as docs/algorithms.md corrects it), X the model, in Euclidean space:
-//   K times  one epoch of Adam on f(th) + mu/2 |th - X|^2
+//   K times  one epoch of Adam on f(th) + mu/2 |th - X|^2, or on f(th) with the task's proximal form, as (24) of 004
 //            M = (X + th) / 2, D = X - th; one epoch of Adam (begun anew) on d:
 //            l ~ U[0, 1], phi = M + (1 - gamma P_D) d, gradient 2 l (1 - l) (1 - gamma P_D) grad f(curve(l))
 //   uploads (th - X, phi - X), phi with the last M.
@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "runtime/base/products.h"
+#include "runtime/problem/proximal_loss.h"
 #include "runtime/training/curve.h"
 #include "runtime/training/solver_path.h"
 
@@ -155,9 +156,17 @@ void place_control(const SolverRun& run, const State& state, const Work& work, R
   add_scaled(size, static_cast<Real>(0.5), state.end, point);
 }
 
+// The bare losses: a proximal term in the loss pulls at the end point alone, as the term of this solver's own does.
+Problem bare_problem(const SolverRun& run) {
+  return run.task.proximal_form == ProximalForm::kGeodesic
+             ? run.problem
+             : static_cast<const ProximalLoss*>(run.problem.context)->inner;
+}
+
 Status train_control(SolverRun& run, State& state, const Work& work, Arena& arena) {
   const Shape shape = run.task.shape;
-  const EstimateInput input = estimate_input(run, work.point, &run.estimate);
+  EstimateInput input = estimate_input(run, work.point, &run.estimate);
+  input.problem = bare_problem(run);
   RandomKey key = epoch_key(run, 1);
   key.domain = RandomDomain::kIterate;  // apart from the epoch's order
   return for_each_batch(run, 1, work, state.epoch, [&](Batch batch) {

@@ -3,6 +3,7 @@
 // What leaves the device does not contain zhat: the scalars G is made of, or the mean of the G.
 #include "runtime/base/no_contraction.h"
 
+#include "runtime/base/features.h"
 #include "runtime/base/products.h"
 #include "runtime/training/solver_path.h"
 
@@ -27,7 +28,7 @@ StreamKind stream(const EstimatorOps& estimator) {
 
 // Whether the scalars themselves are uploaded.
 bool keeps_scalars(const SolverRun& run) {
-  return run.estimator->uses_scalars && run.task.stream != StreamKind::kTangentBlock;
+  return !kSendsTensors || (run.estimator->uses_scalars && run.task.stream != StreamKind::kTangentBlock);
 }
 
 // Scalars of one step that are made and not kept.
@@ -106,7 +107,7 @@ Status advance(SolverRun& run, State& state, const Real* g, Real loss, Arena& ar
   // Nothing fails from here on: the state moves as a whole.
   copy(shape.size(), next.value(), state.z);
   descend(run, state.zhat, g, state.zhat);
-  if (state.mean != nullptr) {
+  if (kSendsTensors && state.mean != nullptr) {
     add_to_mean(run, g, state.mean);
   }
   count_step(run, loss, state.losses);

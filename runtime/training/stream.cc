@@ -7,6 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "runtime/base/features.h"
 #include "runtime/base/products.h"
 
 namespace gradstream {
@@ -74,6 +75,8 @@ void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
   }
 }
 
+// A version has further tensors where updates are tensors, and for the stages before training.
+constexpr bool kHasExtraParts = kSendsTensors || kTakesUnits;
 constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel,
                                                     ModelPart::kDirection};
 
@@ -99,6 +102,16 @@ void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint3
   RandomStream stream(key, j * words_per_direction(shape));
   fill_zero(shape.size(), out);
   add_signed(stream, shape.size(), sign_magnitude(shape), out);
+}
+
+size_t sign_word_count(Shape shape) { return static_cast<size_t>(words_per_direction(shape)); }
+
+void fill_sign_words(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, uint32_t* out) {
+  const size_t count = sign_word_count(shape);
+  RandomStream stream(direction_key(spec, step), j * words_per_direction(shape));
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = stream.next();
+  }
 }
 
 void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out) {
@@ -232,6 +245,7 @@ Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* recor
 Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean, uint32_t parts,
                         bool has_sum) {
   GS_TRY(manifold.check_shape(shape));
+  has_mean = kHoldsMeans && has_mean;
   has_sum = has_sum && !has_mean;
   if (persistent_size(shape, has_mean, parts, has_sum) > arena.free_size()) {
     return Status::kOutOfMemory;
@@ -245,7 +259,7 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
     arena.release(mark);
     return Status::kOutOfMemory;
   }
-  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+  for (uint32_t i = 0; kHasExtraParts && i < kExtraPartCount; ++i) {
     extra_[i] = nullptr;
     if ((parts & part_bit(kExtraParts[i])) == 0) {
       continue;
@@ -273,10 +287,10 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
 
 uint64_t Replica::digest() const {
   uint64_t digest = digest_values(kDigestStart, shape_.size(), model_);
-  if (mean_ != nullptr) {
+  if (kHoldsMeans && mean_ != nullptr) {
     digest = digest_words(digest, shape_.size(), mean_);
   }
-  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+  for (uint32_t i = 0; kHasExtraParts && i < kExtraPartCount; ++i) {
     if ((parts_held_ & part_bit(kExtraParts[i])) != 0) {
       digest = digest_values(digest, shape_.size(), extra_[i]);
     }
@@ -285,7 +299,7 @@ uint64_t Replica::digest() const {
 }
 
 Real* Replica::part_buffer(ModelPart part) {
-  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+  for (uint32_t i = 0; kHasExtraParts && i < kExtraPartCount; ++i) {
     if (kExtraParts[i] == part) {
       return extra_[i];
     }
@@ -294,7 +308,7 @@ Real* Replica::part_buffer(ModelPart part) {
 }
 
 const Real* Replica::part(ModelPart part) const {
-  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+  for (uint32_t i = 0; kHasExtraParts && i < kExtraPartCount; ++i) {
     if (kExtraParts[i] == part && (parts_held_ & part_bit(part)) != 0) {
       return extra_[i];
     }

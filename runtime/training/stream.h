@@ -69,6 +69,11 @@ Status check_directions(const DirectionSpec& spec);
 // out <- u[step, j]; shape.size() values. check_directions must have been kOk.
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
 
+// out <- the bits of u[step, j]: bit e % 32 of word e / 32 is set where entry e is positive; sign_word_count() words.
+// Only kSign; check_directions must have been kOk.
+void fill_sign_words(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, uint32_t* out);
+size_t sign_word_count(Shape shape);
+
 // out <- the standard normals number j * pr + e of the directions' stream, of which a kSphere direction is the
 // normalised form, whatever the kind (A7's directions before they are projected). libm: not reproducible.
 void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);

@@ -231,7 +231,7 @@ std::pair<const char*, std::string> words_of(const RunParameters& p, gs_Reason r
     case gs_Reason_REASON_NO_TIME:
       return {"claim more local steps than there was time for", "lower step_time_min_us, or look at the devices"};
     default:
-      return {"are refused for this reason", "look at update_refused and task_refused in docs/operating.md"};
+      return {"are refused for this reason", "look at update_refused and task_refused in docs/reference/events.md"};
   }
 }
 

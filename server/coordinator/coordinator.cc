@@ -9,9 +9,10 @@
 
 namespace gradstream {
 
-Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices) {
+Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices,
+                         uint32_t aggregator_count) {
   GS_ASSERT(!check_parameters(parameters));
-  state_ = std::make_unique<State>(run, parameters, devices);
+  state_ = std::make_unique<State>(run, parameters, devices, aggregator_count);
 }
 
 Coordinator::~Coordinator() = default;
@@ -23,6 +24,7 @@ Status Coordinator::replay(const JournalRecord& record) {
   const uint32_t extension_count = state.ledger.extension_count();
   GS_TRY(state.ledger.apply(record));
   state.recall(record, tally, extension_count);
+  state.count_for_checkpoint(record);
   state.durable_sequence = record.sequence();
   if (record.kind() == RecordKind::kVersion) {
     state.version_sequence = record.sequence();
@@ -62,8 +64,9 @@ void Coordinator::start(uint64_t now_ms) {
   state.review_barred(now_ms);
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
-  if (is_active && state.ledger.round() >= state.parameters.trigger->round_count) {
-    state.run_event(RunEvent::kFinished, now_ms);  // the crash came between the last version and this
+  if (is_active && state.ledger.is_done()) {
+    state.run_event(RunEvent::kFinished, now_ms,
+                    state.ledger.end_cause());  // the crash came between the last version and this
     return;
   }
   state.deadline_ms = is_active ? now_ms + state.parameters.trigger->report_deadline_ms : State::kNever;
@@ -89,6 +92,10 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
   known.last_seen_ms = now_ms;
   if (!state.admit(session, message, now_ms)) {
     return;
+  }
+  const bool is_hello = message.which_body == gs_DeviceMessage_hello_tag;  // it is refused and counted in any case
+  if (message.which_body != gs_DeviceMessage_status_report_tag && state.give_up_hold(session) && !is_hello) {
+    ++state.counters.messages_unexpected;
   }
   if (!entry->second.has_hello && message.which_body != gs_DeviceMessage_hello_tag) {
     ++state.counters.messages_unexpected;
@@ -128,15 +135,18 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
   }
 }
 
-void Coordinator::on_session_closed(SessionId session, uint64_t) {
+void Coordinator::on_session_closed(SessionId session, uint64_t now_ms) {
   State& state = *state_;
   const auto known = state.sessions.find(session);
   const bool has_held = known == state.sessions.end() || known->second.held_count > 0;
+  if (state.pulls.held.contains(session)) {
+    state.ledger.fleet().at(known->second.device).last_seen_ms = now_ms;  // as end_hold()
+  }
   state.drop_session(session);
   if (!has_held) {
     return;  // skip the scan: when thousands of sessions close at once it would be quadratic
   }
-  std::erase_if(state.held, [session](const State::Held& entry) { return entry.action.session == session; });
+  state.held.remove_if([session](const State::Held& entry) { return entry.action.session == session; });
 }
 
 void Coordinator::on_tick(uint64_t now_ms) {
@@ -146,6 +156,7 @@ void Coordinator::on_tick(uint64_t now_ms) {
   if (now_ms >= state_->heard_by_ms && !state_->is_storage_failed) {
     state_->review_silent(now_ms);
   }
+  state_->end_due_holds(now_ms);
 }
 
 void Coordinator::postpone(uint64_t by_ms) {
@@ -157,7 +168,9 @@ void Coordinator::postpone(uint64_t by_ms) {
 }
 
 uint64_t Coordinator::next_tick_ms() const {
-  return state_->is_storage_failed ? State::kNever : std::min(state_->deadline_ms, state_->heard_by_ms);
+  return state_->is_storage_failed
+             ? State::kNever
+             : std::min({state_->deadline_ms, state_->heard_by_ms, state_->pulls.held.next_due_ms()});
 }
 
 void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
@@ -172,19 +185,21 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
   }
   state.release_held();
   state.answer_waiting_pulls(now_ms);
+  state.wake_by_news(now_ms);
 }
 
-void Coordinator::on_storage_failed(uint64_t) {
+void Coordinator::on_storage_failed(uint64_t now_ms) {
   State& state = *state_;
   if (!std::exchange(state.is_storage_failed, true)) {
     state.log(LogLevel::kWarn, "storage_failed",
               Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
   }
-  while (!state.waiting.empty()) {
-    const SessionId id = state.waiting.begin()->first;
-    state.waiting.erase(id);
+  while (!state.pulls.waiting.empty()) {
+    const SessionId id = state.pulls.waiting.begin()->first;
+    state.pulls.waiting.erase(id);
     state.refuse(id, gs_Reason_REASON_STORAGE);
   }
+  state.end_all_holds(now_ms);
   state.refuse_held();
 }
 
@@ -224,12 +239,17 @@ void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now
   if (!was_active) {
     return;
   }
+  const bool had_members = ledger.fleet().has_members();
   ledger.fleet().revoke(device);
+  const bool asks_others = had_members && !ledger.fleet().has_members();
   if (excluded.session != 0) {
     refuse(excluded.session, reason);
   }
   judge_open_round(now_ms);
   review_blocked(now_ms);
+  if (asks_others) {  // the cohort's last member left; else a look at all for each of many would take minutes
+    wake_held(now_ms);
+  }
 }
 
 void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
@@ -247,6 +267,7 @@ void Coordinator::stop(uint64_t now_ms) {
   if (!state_->ledger.is_over()) {
     state_->deadline_ms = State::kNever;
     state_->run_event(RunEvent::kStopped, now_ms);
+    state_->end_all_holds(now_ms);
   }
 }
 
@@ -254,7 +275,21 @@ void Coordinator::pause(uint64_t now_ms) {
   if (!state_->ledger.is_over() && !state_->ledger.is_paused()) {
     state_->deadline_ms = State::kNever;
     state_->run_event(RunEvent::kPaused, now_ms);
+    state_->end_all_holds(now_ms);
   }
+}
+
+void Coordinator::drain(uint64_t now_ms) {
+  state_->pulls.is_draining = true;
+  state_->end_all_holds(now_ms);
+}
+
+SessionId Coordinator::end_longest_hold(uint64_t now_ms) {
+  const SessionId session = state_->pulls.held.longest();
+  if (const std::optional<EndedHold> ended = state_->pulls.held.take(session)) {
+    state_->end_hold(*ended, now_ms);
+  }
+  return session;
 }
 
 void Coordinator::resume(uint64_t now_ms) {
@@ -269,6 +304,8 @@ void Coordinator::resume(uint64_t now_ms) {
     state.judge_open_round(now_ms);
   }
 }
+
+bool Coordinator::is_held(SessionId session) const { return state_->pulls.held.contains(session); }
 
 std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
   used.clear();
@@ -304,7 +341,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.is_capable = device.is_capable;
     status.has_answered = state_->ledger.has_version() && device.answered_version == state_->ledger.version();
     status.has_task = device.task.is_open;
-    status.task_sequence = device.task.sequence;
+    status.holds = device.session != 0 && state_->pulls.held.contains(device.session);
     status.task_version = device.task.version;
     status.task_issued_ms = device.task.issued_ms;
     status.version_held = device.version_held;
@@ -321,8 +358,9 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.last_steps = device.tally.last_steps;
     status.last_steps_asked = device.tally.last_steps_asked;
     status.sample_count = device.sample_count;
-    status.arena_size = device.image.arena_size;
-    status.reset_cause = device.image.reset_cause;
+    status.is_left_out = device.stages.is_left_out;
+    status.image = {device.image.arena_size, device.image.features, device.image.problems, device.image.lacks,
+                    device.image.reset_cause};
     status.firmware_version = device.image.firmware_version;
     status.board = device.image.board;
     status.report = device.report;
@@ -330,6 +368,8 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
   return statuses;
 }
 
+uint32_t Coordinator::rounds_done() const { return state_->ledger.round(); }
+const std::vector<OutlierView>& Coordinator::outliers() const { return state_->noted.outliers; }
 uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
 
 RoundProgressView Coordinator::round_progress() const {
@@ -344,14 +384,19 @@ RoundProgressView Coordinator::round_progress() const {
   view.extensions = state.ledger.extension_count();
   view.opened_ms = state.opened_ms;
   view.deadline_ms = state.deadline_ms == State::kNever ? 0 : state.deadline_ms;
+  view.held = static_cast<uint32_t>(state.pulls.held.size());
   return view;
 }
 
 const StallCause& Coordinator::stall_cause() const { return state_->ledger.stall(); }
+const StallCause& Coordinator::end_cause() const { return state_->ledger.end(); }
 const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
 const std::deque<RoundSummary>& Coordinator::replayed_rounds() const { return state_->replayed_rounds; }
 bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }
 const ProgressView& Coordinator::progress() const { return state_->ledger.progress().view(); }
+const RunProgress& Coordinator::run_progress() const { return state_->ledger.progress(); }
+const Fleet& Coordinator::fleet() const { return state_->ledger.fleet(); }
+uint64_t Coordinator::last_sequence() const { return state_->ledger.last_sequence(); }
 
 std::string Coordinator::state_text() const { return state_->ledger.state_text(); }
 void Coordinator::plant_double_fold_for_test() { state_->folds_duplicates = true; }

@@ -11,6 +11,9 @@
 //
 // now_ms: milliseconds since the epoch, never going back.
 //
+// A Pull that has nothing to get is held for as long as its device lets it, and answered with the next version: see
+// server/coordinator/held_pulls.h and docs/wire.md.
+//
 // Recovery: a new Coordinator, replay() of every record in order, then start(). It has then the state of one that had
 // just persisted the last record: open version, who answered, last verdict and task of each device, model, digest.
 //
@@ -33,6 +36,7 @@
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
+#include "server/coordinator/held_pulls.h"
 #include "server/coordinator/quality.h"
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
@@ -42,12 +46,15 @@
 
 namespace gradstream {
 
+class Fleet;
+
 enum class ActionKind : uint8_t {
   kSend,     // message to session
   kClose,    // end the session after what was sent to it
   kPersist,  // record; the shell calls on_persisted(record.sequence) once it is durable, in order
   kPublish,  // version (with model and digest) is durable: export it, tell watchers; also once at a recovering start()
   kLog,      // one structured line: level, event, text
+  kCheckpoint,  // checkpoint, to be stored behind the records that came before it
 };
 
 // Actions whose memory is kept for the next ones. Reason: 64 actions are those of some updates, and take 100 KB; a
@@ -62,6 +69,7 @@ struct Action {
   bool has_more = false;
   gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
   JournalRecord record;
+  std::shared_ptr<const Checkpoint> checkpoint = {};
   uint32_t version = 0;              // kPublish
   LogLevel level = LogLevel::kInfo;  // kLog
   std::string event;                 // kLog: stable id, e.g. "round_closed"
@@ -114,7 +122,15 @@ struct CoordinatorLimits {
   // upload beyond it is answered TRY_LATER with REASON_RATE_LIMIT; anything else, and whatever comes before the window
   // of that answer begins, ends the session with the same reason. Nothing of it reaches the journal.
   RateLimit device_messages;
+  // A Pull is held so long at most, ms, at most kServerHoldMaxMs; 0: never.
+  uint32_t pull_hold_ms = kServerHoldMs;
 };
+
+// A checkpoint is due when the records since the last one are so many times as long as it was, whatever their number
+// is. Reason: of all that is written for history, checkpoints are then an eighth.
+inline constexpr uint32_t kCheckpointShare = 8;
+// Beyond so many bytes of records it is due all the same. Reason: a restart replays them, in about a second.
+inline constexpr uint64_t kCheckpointTailMax = 256ULL << 20;
 
 // Rounds that a coordinator remembers of its journal. Reason: as many as the status page draws (kRoundHistoryMax).
 inline constexpr size_t kReplayedRoundMax = 512;
@@ -142,7 +158,23 @@ struct RoundSummary {
   // run, or of one whose trials are not over.
   double step = 0;
   std::string bound;
+  // For how long its end waited for single devices, and for whom: from the last answer to the deadline for those that
+  // gave none, else from the answer before the last one to the last one. 0, none: it was not measured, as in a buffer.
+  uint64_t waited_ms = 0;
+  std::vector<std::string> waited_for;  // the first kWaitedNamesMax
   friend bool operator==(const RoundSummary&, const RoundSummary&) = default;
+};
+// Reason: as many as a NameList has. Sentences name fewer, and count what comes again and again.
+inline constexpr size_t kWaitedNamesMax = 8;
+
+// Devices of these that are kept. Reason: with more of them the units themselves are in doubt.
+inline constexpr size_t kOutliersMax = 16;
+// A device whose sums over its columns do not count, as the event units_outlier tells.
+struct OutlierView {
+  std::string device;
+  uint32_t column = 0;  // from 1; 0: its number of columns is another one
+  double value = 0;
+  double limit = 0;
 };
 
 // The open round.
@@ -156,6 +188,16 @@ struct RoundProgressView {
   uint32_t extensions = 0;
   uint64_t opened_ms = 0;    // 0: it is not durable yet
   uint64_t deadline_ms = 0;  // report_deadline_ms of it, extensions counted; 0: none runs
+  uint32_t held = 0;         // devices whose Pull is held until there is something for them
+};
+
+// What a device's image is, by its last Hello.
+struct ImageView {
+  uint32_t arena_size = 0;  // bytes; 0: it has not said
+  uint32_t features = 0;    // bit n: gs_Feature n
+  std::string problems;     // joined by commas; "": it has not said
+  std::string lacks;        // for the run, as lacking() of server/coordinator/fleet.h has it
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
 };
 
 // One line of `status`: what a device does in this run.
@@ -168,7 +210,7 @@ struct DeviceStatus {
   bool is_capable = true;     // its image links what the run's tasks need
   bool has_answered = false;  // the open version, in time
   bool has_task = false;
-  uint32_t task_sequence = 0;
+  bool holds = false;  // its Pull is held until there is something for it
   uint32_t task_version = 0;
   uint64_t task_issued_ms = 0;
   uint32_t version_held = 0;
@@ -186,8 +228,8 @@ struct DeviceStatus {
   uint32_t last_steps = 0;
   uint32_t last_steps_asked = 0;
   uint32_t sample_count = 0;
-  uint32_t arena_size = 0;  // bytes, of its image; 0: it has not said
-  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+  bool is_left_out = false;  // of the fleet's units: its sums do not count
+  ImageView image;
   std::string firmware_version;
   std::string board;  // "": not reported
   gs_StatusReport report = {};
@@ -196,11 +238,24 @@ struct DeviceStatus {
 class Coordinator {
  public:
   // devices: names in order of enrolment index. Parameters must have passed check_parameters() (GS_ASSERT).
-  Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices);
+  // aggregator_count: sums that the updates of a version go to, merged at its close; it must have passed
+  // check_aggregator_count() (server/rules/aggregator.h). What the run makes is the same with any number of sums.
+  Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices,
+              uint32_t aggregator_count = 1);
   ~Coordinator();
 
   // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.
   Status replay(const JournalRecord& record);
+  // In place of replaying the records up to a checkpoint's: bytes that the action kCheckpoint gave. Nothing was
+  // replayed before. kDataCorrupt: damaged, of another run or precision, or of a release whose form is another; the
+  // coordinator is then of no more use.
+  Status restore(std::span<const uint8_t> bytes);
+  // Whether the version last decided is that of the last record; checkpoint() may be called then alone.
+  bool is_at_version() const;
+  Checkpoint checkpoint();
+  // At any time: a checkpoint when a version begins and at least so many updates have come in since the last one. 0:
+  // none, as without this call. A fleet whose state is large has fewer: the records since are `share` times as long.
+  void set_checkpoints(uint32_t update_count, uint32_t share = kCheckpointShare);
   void start(uint64_t now_ms);
   // Before start(): a run without a version begins at this point of its manifold instead of one drawn from its seed.
   // kInvalidArgument: not of the run's shape; kNotFinite.
@@ -237,6 +292,12 @@ class Coordinator {
   void stop(uint64_t now_ms);
   void pause(uint64_t now_ms);
   void resume(uint64_t now_ms);
+  // The server goes away: what is held is answered, and nobody is held from now on.
+  void drain(uint64_t now_ms);
+  // Somebody else wants a place: the session that has been held the longest is answered. 0: nobody is held.
+  SessionId end_longest_hold(uint64_t now_ms);
+  // Whether a Pull of the session is held.
+  bool is_held(SessionId session) const;
 
   // Everything decided since the last call, in order. used: its memory takes what comes next.
   std::vector<Action> take_actions(std::vector<Action> used = {});
@@ -259,18 +320,29 @@ class Coordinator {
   // When devices are to come back, as the run paces them.
   gs_RetryWindow retry_window() const;
   std::vector<DeviceStatus> device_statuses() const;
+  // Rounds that are done; it is finished at round_count of them. A round may take several versions.
+  uint32_t rounds_done() const;
+  // Devices that the stages before training left out since this coordinator was made, the first kOutliersMax.
+  const std::vector<OutlierView>& outliers() const;
   // Answers in for the open version.
   uint32_t answers_in() const;
   RoundProgressView round_progress() const;
   // Why the run is stalled where no waiting helps; empty: it is not, or too few devices have answered in time.
   const StallCause& stall_cause() const;
+  // Why the run is finished before its rounds were done; empty: it is not.
+  const StallCause& end_cause() const;
   // The last round that this coordinator closed; version 0: none since it was made.
   const RoundSummary& last_round() const;
-  // The rounds that replay() met, the last kReplayedRoundMax, oldest first: as far as the journal knows them.
+  // The last kReplayedRoundMax rounds, oldest first: as far as the journal knows them.
   const std::deque<RoundSummary>& replayed_rounds() const;
   bool is_storage_failed() const;
   // Whether the run improves, by its journal.
   const ProgressView& progress() const;
+  const RunProgress& run_progress() const;
+  // What the journal says of each device.
+  const Fleet& fleet() const;
+  // Of the last record; 0: there is none.
+  uint64_t last_sequence() const;
 
   // All that the journal decides, one line for each part, for tests that compare two coordinators.
   std::string state_text() const;

@@ -37,7 +37,7 @@ void Coordinator::State::hold_or_act(Action action, uint64_t required, bool is_s
     ++session->second.held_count;
     session->second.held_sync_count += is_sync ? 1 : 0;
   }
-  held.push_back({std::move(action), required, is_sync});
+  held.push({std::move(action), required, is_sync});
 }
 
 void Coordinator::State::respond(SessionId id, const ServerMessage& message, uint64_t required) {
@@ -83,13 +83,14 @@ void Coordinator::State::release_held() {
       session->second.held_sync_count -= held.front().is_sync ? 1 : 0;
     }
     actions.push_back(std::move(held.front().action));
-    held.pop_front();
+    held.pop();
   }
 }
 
 // The record is in the ledger already; it leaves for the disk.
 void Coordinator::State::persist(JournalRecord record, uint64_t now_ms) {
   record.set_time_ms(now_ms);
+  count_for_checkpoint(record);
   Action action;
   action.kind = ActionKind::kPersist;
   action.record = std::move(record);
@@ -117,8 +118,9 @@ gs_RetryWindow Coordinator::State::refused_window() const {
   return gradstream::refused_window(*parameters.pace, ledger.fleet().active_count());
 }
 
-gs_RetryWindow Coordinator::State::idle_window() const {
-  return gradstream::idle_window(*parameters.pace, ledger.fleet().active_count());
+gs_RetryWindow Coordinator::State::idle_window(uint64_t now_ms) const {
+  return gradstream::idle_window(*parameters.pace, ledger.fleet().active_count(),
+                                 now_ms - std::min(now_ms, idle_since_ms));
 }
 
 // The disk has failed. Who waits for a Task, a model or a Welcome would hear nothing until it is mended, and is told to
@@ -132,7 +134,7 @@ void Coordinator::State::refuse_held() {
       waiting_for_more.insert(entry.action.session);
     }
   }
-  std::erase_if(held, [&](const Held& entry) { return waiting_for_more.contains(entry.action.session); });
+  held.remove_if([&](const Held& entry) { return waiting_for_more.contains(entry.action.session); });
   for (const SessionId id : waiting_for_more) {
     sessions.at(id).held_count = 0;
     sessions.at(id).held_sync_count = 0;
@@ -158,13 +160,15 @@ void Coordinator::State::publish() {
   actions.push_back(std::move(action));
 }
 
-// required: the record that the cause depends on.
+// required: the record that the cause depends on. Of a run that is over the window is that of an idle one; what the
+// device said last was said now, or has waited for the disk.
 void Coordinator::State::wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_wait_tag;
   message.body.wait.cause = cause;
   message.body.wait.has_retry = true;
-  message.body.wait.retry = ledger.is_over() ? idle_window() : retry;
+  const uint64_t heard_ms = ledger.fleet().at(sessions.at(id).device).last_seen_ms;
+  message.body.wait.retry = ledger.is_over() ? idle_window(heard_ms) : retry;
   respond(id, message, required);
 }
 
@@ -178,7 +182,8 @@ void Coordinator::State::drop_session(SessionId id) {
   if (fleet.contains(session->second.device) && fleet.at(session->second.device).session == id) {
     fleet.at(session->second.device).session = 0;
   }
-  waiting.erase(id);
+  pulls.waiting.erase(id);
+  pulls.held.erase(id);
   sessions.erase(session);
 }
 

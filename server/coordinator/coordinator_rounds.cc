@@ -26,7 +26,8 @@ void Coordinator::State::open_run(uint64_t now_ms) {
     log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
   }
   JournalRecord record = ledger.open_first_version(first_model);
-  version_sequence = record.sequence();
+  note_version(record.sequence());
+  noted.version_ms = now_ms;
   persist(std::move(record), now_ms);
 }
 
@@ -42,7 +43,8 @@ uint32_t Coordinator::State::wanted_answers() const {
   const uint32_t asked = asked_count();
   const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (ledger.asks_everybody()) {
-    return is_past ? least_of_all(parameters, asked) : asked;
+    const uint32_t goal = goal_of_all(parameters, asked, has_own_answers(ledger.stage()));
+    return is_past ? std::min(least_of_all(parameters, asked), goal) : goal;
   }
   if (parameters.trigger->buffer_size > 0) {
     return is_past ? 1 : parameters.trigger->buffer_size;
@@ -67,6 +69,7 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
   progress.is_anchor = ledger.asks_everybody();
+  progress.keeps_answers = has_own_answers(ledger.stage());
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:
@@ -172,6 +175,22 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
   return summary;
 }
 
+// A round as recall() has it: without what no record knows.
+RoundSummary as_recalled(const RoundSummary& round, uint64_t opened_ms) {
+  RoundSummary known = round;
+  known.opened_ms = opened_ms;
+  known.missing.clear();
+  known.asked = known.wanted = 0;
+  known.waited_ms = 0;
+  known.waited_for.clear();
+  return known;
+}
+
+// From then on only an operator can change anything.
+bool begins_idling(RunEvent event) {
+  return event == RunEvent::kPaused || event == RunEvent::kFinished || event == RunEvent::kStopped;
+}
+
 // The same of the step, once the ledger has followed the record.
 void add_step(const StepKeeper* steps, RoundSummary* summary) {
   if (steps != nullptr && steps->decision().state.first > 0) {
@@ -208,17 +227,10 @@ void Coordinator::State::note_evaluations(const std::optional<Quality>& quality,
   if (!was_wanted || quality.has_value()) {
     return;
   }
-  NameList unable;
-  for (const uint32_t index : ledger.fleet().active_devices()) {
-    const DeviceRow& device = ledger.fleet().at(index);
-    if (device.is_heard && !device.image.can_evaluate) {
-      unable.add(device.name);
-    }
-  }
   log(LogLevel::kWarn, "not_evaluated",
       Fields()
           .add("version", ledger.version())
-          .add("unable", unable.text())
+          .add("unable", ledger.fleet().unable_to_evaluate())
           .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
 }
 
@@ -248,10 +260,30 @@ void Coordinator::State::log_round(uint64_t digest) {
   log(LogLevel::kInfo, "round_closed", line);
 }
 
+// What the round that closes now waited for. Its missing devices are those of the version that was open.
+void Coordinator::State::note_wait(Trigger trigger, uint64_t now_ms) {
+  const LastAnswers answers = std::exchange(noted.answers, {});
+  const uint64_t opened = last_round.opened_ms;
+  if (parameters.trigger->buffer_size > 0 || opened == 0) {
+    return;
+  }
+  const uint64_t last_ms = std::max(opened, answers.last_ms);
+  if (trigger == Trigger::kDeadline && now_ms > last_ms) {
+    last_round.waited_ms = now_ms - last_ms;
+  } else if (answers.last_ms != 0) {
+    last_round.waited_ms = last_ms - std::max(opened, answers.before_ms);
+    last_round.waited_for = {ledger.fleet().at(answers.last_device).name};
+  }
+}
+
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
-  // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
-  const std::string missing = parameters.trigger->buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
+  // Without rounds nobody is waited for.
+  const std::string missing = parameters.trigger->buffer_size == 0 ? ledger.fleet().missing() : "none";
+  std::vector<std::string> waited_for;
+  if (trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0) {
+    waited_for = ledger.fleet().missing_names(kWaitedNamesMax);
+  }
   const uint32_t asked = ledger.fleet().asked_count();
   const uint32_t wanted = trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0
                               ? update_least(parameters, asked_count())
@@ -264,7 +296,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   note_evaluations(quality, ledger.task_terms().evaluates);
   ClosingNotes notes;
   JournalRecord record = ledger.close_version(trigger, &notes);
-  version_sequence = record.sequence();
+  note_version(record.sequence());
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
   if (notes.status != Status::kOk) {
@@ -292,44 +324,62 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   add_step(ledger.steps(), &last_round);
   last_round.time_ms = now_ms;
   last_round.missing = missing;
-  last_round.upload_bytes = std::exchange(upload_bytes, 0);
+  last_round.waited_for = std::move(waited_for);
+  last_round.upload_bytes = std::exchange(noted.upload_bytes, 0);
   last_round.opened_ms = std::exchange(opened_ms, 0);
   last_round.asked = asked;
   last_round.wanted = wanted;
   last_round.quality = quality;
+  note_wait(trigger, now_ms);
   log_round(record.digest());
   log_progress(said);
+  remember_round(as_recalled(last_round, std::exchange(noted.version_ms, now_ms)));
   persist(std::move(record), now_ms);
-  if (ledger.round() >= parameters.trigger->round_count) {
-    run_event(RunEvent::kFinished, now_ms);
+  if (is_checkpoint_due()) {
+    Action action;
+    action.kind = ActionKind::kCheckpoint;
+    action.checkpoint = std::make_shared<const Checkpoint>(make_checkpoint());
+    actions.push_back(std::move(action));
+  }
+  if (ledger.is_done()) {
+    run_event(RunEvent::kFinished, now_ms, ledger.end_cause());
   }
 }
 
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
   if (record.kind() == RecordKind::kUpdate) {
-    upload_bytes += has_own_answers(ledger.stage())
-                        ? record.payload().size()
-                        : encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
-  } else if (record.is_event(RunEvent::kResumed)) {
-    opened_ms = record.time_ms();
+    noted.upload_bytes += has_own_answers(ledger.stage())
+                              ? record.payload().size()
+                              : encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
+  } else if (record.kind() == RecordKind::kRunState) {
+    opened_ms = record.is_event(RunEvent::kResumed) ? record.time_ms() : opened_ms;
+    noted.version_ms = opened_ms;
+    idle_since_ms = begins_idling(record.run_event()) ? record.time_ms() : idle_since_ms;
   } else if (record.kind() == RecordKind::kVersion) {
     RoundSummary summary = summary_of(record, record.trigger(), tally, extension_count);
     add_step(ledger.steps(), &summary);
     summary.time_ms = record.time_ms();
-    summary.upload_bytes = std::exchange(upload_bytes, 0);
+    summary.upload_bytes = std::exchange(noted.upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());
+    noted.version_ms = opened_ms;
     summary.quality = quality_before(record.version());
     if (record.version() > 0) {
-      replayed_rounds.push_back(std::move(summary));
-    }
-    if (replayed_rounds.size() > kReplayedRoundMax) {
-      replayed_rounds.pop_front();
+      remember_round(std::move(summary));
     }
   }
 }
 
+void Coordinator::State::remember_round(RoundSummary summary) {
+  replayed_rounds.push_back(std::move(summary));
+  if (replayed_rounds.size() > kReplayedRoundMax) {
+    replayed_rounds.pop_front();
+  }
+}
+
 void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallCause& cause) {
+  idle_since_ms = begins_idling(event) ? now_ms : idle_since_ms;
+  noted.version_ms = event == RunEvent::kResumed ? now_ms : noted.version_ms;
   const bool is_mended = event == RunEvent::kStalled && cause.empty() && !ledger.stall().empty();
   const char* name = event == RunEvent::kExtended   ? "round_extended"
                      : is_mended                    ? "stall_cause_gone"
@@ -344,12 +394,16 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
         .add("wanted", update_least(parameters, asked_count()))
-        .add("missing", ledger.fleet().missing(ledger.version()));
+        .add("missing", ledger.fleet().missing());
   }
   if (event == RunEvent::kStalled && !is_mended) {
     line.add("cause", cause.empty() ? "too_few_answers" : cause.cause)
         .add("text", cause.empty() ? "too few devices have answered in time" : cause.text)
         .add("remedy", cause.empty() ? "look at the devices in missing: they are off, far or slow" : cause.remedy);
+  }
+  if (event == RunEvent::kFinished) {
+    line.add("cause", cause.empty() ? "round_count" : cause.cause)
+        .add("text", cause.empty() ? "all rounds are done" : cause.text);
   }
   run_state_sequence = decide(
       JournalRecord::run_state(

@@ -48,6 +48,14 @@ bool counts_for_rate(const DeviceMessage& message) {
   }
 }
 
+std::string problems_of(const gs_Capabilities& capabilities) {
+  std::string names;
+  for (pb_size_t i = 0; i < capabilities.problems_count; ++i) {
+    names += (names.empty() ? "" : ",") + std::string(capabilities.problems[i]);
+  }
+  return names;
+}
+
 bool is_update(const DeviceMessage& message) {
   return message.which_body == gs_DeviceMessage_update_scalars_tag ||
          message.which_body == gs_DeviceMessage_update_tangent_tag;
@@ -67,7 +75,7 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
     return true;
   }
   ++counters.messages_over_rate;
-  if (rate_log.admit(kRateLines, now_ms)) {
+  if (noted.rate_lines.admit(kRateLines, now_ms)) {
     log(LogLevel::kWarn, "rate_limited",
         Fields()
             .add("device", device.name)
@@ -183,6 +191,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.is_heard = true;
   device.image.crc32c = image;
   device.image.lacks = lacks;
+  device.image.problems = problems_of(hello.capabilities);
   device.is_capable = lacks.empty() && !device.refusals.is_for_good;
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
@@ -244,53 +253,6 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
     return;
   }
   respond(id, message, required);
-}
-
-void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
-  Session& session = sessions.at(id);
-  if (!ledger.has_version()) {
-    const bool is_paused = ledger.is_paused();
-    wait(id, is_paused ? gs_WaitCause_WAIT_CAUSE_PAUSED : gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN,
-         is_paused ? idle_window() : window(kRefusedWindowFactor), run_state_sequence);
-    return;
-  }
-  if (!is_version_durable() || session.held_count > 0) {
-    if (is_storage_failed) {
-      refuse(id, gs_Reason_REASON_STORAGE);
-    } else {
-      waiting[id] = {pull, version_sequence};
-    }
-    return;
-  }
-  answer_pull(id, pull, now_ms);
-}
-
-// With the open version, which leaves when it is durable.
-void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
-  const uint32_t device = sessions.at(id).device;
-  waiting.erase(id);
-  if (send_sync(id, device, pull, now_ms)) {
-    send_task_or_wait(id, device, pull, now_ms);
-  } else {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), version_sequence);
-  }
-}
-
-// Answers the Pulls whose version is durable by now, also if further versions have been decided since. Reason: in a run
-// without rounds the version last decided may always be on its way to the disk. An answer may hold other Pulls back
-// again, but closes no session.
-void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
-  std::vector<std::pair<SessionId, gs_Pull>> pulls;
-  for (const auto& [id, waits] : waiting) {
-    if (durable_sequence >= waits.required && sessions.at(id).held_count == 0) {
-      pulls.emplace_back(id, waits.pull);
-    }
-  }
-  for (const auto& [id, pull] : pulls) {
-    if (sessions.contains(id)) {
-      answer_pull(id, pull, now_ms);
-    }
-  }
 }
 
 // The tensors of a plan's snapshot, in the order of the parts' numbers.
@@ -391,10 +353,10 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   }
   if (ledger.is_over()) {
     const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
-    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(),
+    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(now_ms),
          run_state_sequence);
   } else if (ledger.is_paused()) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(), run_state_sequence);
+    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(now_ms), run_state_sequence);
   } else if (!device.is_capable && !may_try_again(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
   } else if (device.answered_version == version) {
@@ -427,14 +389,14 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
 void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
   const DeviceRow& device = ledger.fleet().at(index);
   const uint32_t step_count = task_step_count(index, now_ms);
-  decide(JournalRecord::task({.device = index,
-                              .task_sequence = device.task.sequence + 1,
-                              .version = ledger.version(),
-                              .step_count = step_count,
-                              .sample_count = parameters.memory_weighs_samples()
-                                                  ? memory_weight(parameters, device.sample_count)
-                                                  : uint16_t{0}}),
-         now_ms);
+  decide(
+      JournalRecord::task(
+          {.device = index,
+           .task_sequence = device.task.sequence + 1,
+           .version = ledger.version(),
+           .step_count = step_count,
+           .sample_count = records_samples(parameters) ? memory_weight(parameters, device.sample_count) : uint16_t{0}}),
+      now_ms);
   ++counters.tasks_issued;
 }
 

@@ -69,7 +69,8 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
          now_ms);
   device.refusals.is_for_good = false;
   device.is_capable = device.image.lacks.empty();
-  upload_bytes += upload.bytes.size();
+  noted.answers = {noted.answers.last_ms, now_ms, index};
+  noted.upload_bytes += upload.bytes.size();
   ++counters.updates_folded;
   return gs_Reason_REASON_NONE;
 }
@@ -122,6 +123,9 @@ void Coordinator::State::log_stage(uint32_t version, TaskStage stage, const Stag
   const size_t count = decision.left_out.size();
   for (size_t i = 0; i < count && i < kOutlierLinesMax; ++i) {
     const StageOutlier& outlier = decision.left_out[i];
+    if (noted.outliers.size() < kOutliersMax) {
+      noted.outliers.push_back({ledger.fleet().at(outlier.device).name, outlier.column, outlier.value, outlier.limit});
+    }
     Fields fields;
     fields.add("device", ledger.fleet().at(outlier.device).name).add("stage", stage_name(stage));
     if (outlier.column > 0) {

@@ -15,10 +15,6 @@
 namespace gradstream {
 namespace {
 
-// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
-// the same way would fail for ever.
-constexpr uint32_t kRefusedTasksMax = 3;
-
 // A device that is barred gets one more task after this time, ms. Reason: its data may have changed without a restart,
 // as where samples are pushed, and two records in ten minutes are no burden for a journal.
 constexpr uint64_t kTryAgainMs = 600'000;
@@ -27,11 +23,6 @@ constexpr uint64_t kTryAgainMs = 600'000;
 // the smallest limit than 2^128, and 2^-12 of the value is more than people read.
 constexpr int kHalvingsMax = 180;
 constexpr int kRefinements = 12;
-
-bool is_final(gs_Reason reason) {
-  return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK;
-}
 
 // The same for the same causes, in any order.
 uint64_t hash_of(std::span<const BlockedGroup> groups) {
@@ -54,18 +45,6 @@ double excess_of(const Complaint& complaint) {
 }
 
 }  // namespace
-
-// Whether the device can give nothing to the open version as it is. What its refusals in this version say follows from
-// the journal; the rest from what it has said since the server started.
-bool Coordinator::State::is_blocked(uint32_t index) const {
-  const DeviceRow& device = ledger.fleet().at(index);
-  if (!device.is_capable || device.stages.is_barred) {
-    return true;
-  }
-  const bool is_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
-                          device.refusals.version == ledger.version() && !device.refusals.is_forgiven;
-  return is_refused && (device.refusals.count >= kRefusedTasksMax || is_final(device.judged.reason));
-}
 
 // Whether a device that refused for good may be asked once more.
 bool Coordinator::State::may_try_again(const DeviceRow& device, uint64_t now_ms) const {
@@ -104,14 +83,11 @@ void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
 
 // The devices that are blocked, by what they lack or else by reason, the most frequent one first; of several the first
 // in that order. At least one, which may be empty.
-std::vector<BlockedGroup> Coordinator::State::blocked_groups() const {
-  const Fleet& fleet = ledger.fleet();
+std::vector<BlockedGroup> Coordinator::State::blocked_groups() {
+  Fleet& fleet = ledger.fleet();
   std::map<std::tuple<bool, gs_Reason, std::string>, std::pair<BlockedGroup, NameList>> groups;
-  for (uint32_t index = 0; index < fleet.size(); ++index) {
-    const DeviceRow& device = fleet.at(index);
-    if (!fleet.is_asked(index) || device.answered_version == ledger.version() || !is_blocked(index)) {
-      continue;
-    }
+  for (const uint32_t index : fleet.blocked()) {
+    const DeviceRow& device = std::as_const(fleet).at(index);
     const std::string lacks = lacks_of(device, ledger.stage());
     const bool lacks_something = !lacks.empty();
     const bool is_unasked = device.stages.is_barred && device.stages.refuses_units;  // by its owner, perhaps long ago
@@ -153,19 +129,10 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   if (!is_decidable() || (!has_blocked && !has_cause)) {
     return;
   }
-  const Fleet& fleet = ledger.fleet();
-  uint32_t blocked_count = 0;
-  uint32_t ready_count = 0;  // has said Hello, and may answer
-  uint32_t silent_count = 0;
-  for (uint32_t index = 0; index < fleet.size(); ++index) {
-    if (!fleet.is_asked(index) || fleet.at(index).answered_version == ledger.version()) {
-      continue;
-    }
-    const bool is_barred = is_blocked(index);
-    blocked_count += is_barred ? 1 : 0;
-    ready_count += !is_barred && fleet.at(index).is_heard ? 1 : 0;
-    silent_count += !is_barred && !fleet.at(index).is_heard ? 1 : 0;
-  }
+  const StandingCounts standings = ledger.fleet().standings();
+  const uint32_t blocked_count = standings[static_cast<size_t>(VersionStanding::kBlocked)];
+  const uint32_t ready_count = standings[static_cast<size_t>(VersionStanding::kReady)];
+  const uint32_t silent_count = standings[static_cast<size_t>(VersionStanding::kSilent)];
   has_blocked = blocked_count > 0;
   blocked_at_look = blocked_count;
   noted_since_look = 0;
@@ -212,13 +179,9 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
 // one is known to be blocked it stays, as it may tell value and limit, which the journal alone does not.
 void Coordinator::State::review_silent(uint64_t now_ms) {
   heard_by_ms = kNever;
-  const Fleet& fleet = ledger.fleet();
-  for (uint32_t index = 0; index < fleet.size(); ++index) {
-    if (fleet.is_asked(index) && fleet.at(index).answered_version != ledger.version() && is_blocked(index)) {
-      return;
-    }
+  if (ledger.fleet().standings()[static_cast<size_t>(VersionStanding::kBlocked)] == 0) {
+    review_blocked(now_ms);
   }
-  review_blocked(now_ms);
 }
 
 // Of an update that the rule refuses for its range: by which factor it would be taken tells value and limit, whatever

@@ -1,11 +1,13 @@
 // The coordinator's inside, for the files that it is cut into:
 //
 //   coordinator.cc           its interface: what comes in, recovery, what others may read
-//   coordinator_sessions.cc  Hello, Pull, tasks and their refusals, reports
+//   coordinator_sessions.cc  Hello, what answers a Pull, tasks and their refusals, reports
+//   coordinator_pulls.cc     Pulls that wait or are held, and what ends that
 //   coordinator_uploads.cc   what an upload is worth, and its Ack
 //   coordinator_rounds.cc    when a version opens, closes, is extended or stalls
 //   coordinator_stages.cc    the stages before training: their answers, and who is out of them
 //   coordinator_stall.cc     which devices can give nothing as they are, and what that means for the open version
+//   coordinator_checkpoint.cc  the state of a version as bytes, and back
 //   coordinator_output.cc    actions, and what is held back until its record is durable
 #ifndef GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
 #define GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
@@ -19,8 +21,10 @@
 #include <vector>
 
 #include "server/base/fields.h"
+#include "server/base/recycled_queue.h"
 #include "server/coordinator/complaint.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/held_pulls.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
 #include "server/run/canonical_text.h"
@@ -39,10 +43,30 @@ struct Coordinator::State {
     uint32_t held_count = 0;
     uint32_t held_sync_count = 0;  // of these, messages of snapshots and logs
     bool has_report = false;
+    bool has_pulled = false;   // so that hold_max_ms is known
+    uint32_t hold_max_ms = 0;  // of its last Pull
+    uint32_t acked_task = 0;   // whose Ack stood for a Pull last, and that Pull was not given up; 0: of none
   };
   struct WaitingPull {
     gs_Pull pull = {};
     uint64_t required = 0;  // record of the version that was open when the Pull came
+    uint64_t came_ms = 0;
+  };
+  // What the Ack of a task stands for.
+  struct AckedPull {
+    uint32_t task_sequence = 0;
+    gs_Pull pull = {};
+  };
+  // Apart from `sessions`, so that a commit visits only those that wait for one.
+  struct Pulls {
+    std::map<SessionId, WaitingPull> waiting;
+    uint64_t waited_for = UINT64_MAX;  // none of them can be answered before this record is durable
+    HeldPulls held;
+    uint64_t news_sequence = 0;   // record of a version that the held ones do not know yet; 0: they know all
+    uint64_t wakes_begun_ms = 0;  // with an arrival_rate: when the first of wake_count devices was due
+    uint64_t wake_count = 0;
+    bool is_draining = false;  // the server goes away: nobody is held any more
+    uint64_t next_wake_ms(uint32_t rate, uint64_t now_ms);
   };
   // An action that waits until the journal up to `required` is durable.
   struct Held {
@@ -51,11 +75,38 @@ struct Coordinator::State {
     bool is_sync = false;
   };
 
-  State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
+  // The last two answers in time to the open version.
+  struct LastAnswers {
+    uint64_t before_ms = 0;  // 0: there is none
+    uint64_t last_ms = 0;
+    uint32_t last_device = 0;
+  };
+  // When the next checkpoint is due. What is counted is since the last one.
+  struct CheckpointPace {
+    uint32_t update_count = 0;  // that it waits for; 0: there are none
+    uint32_t share = kCheckpointShare;
+    uint64_t updates = 0;
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    uint64_t size = 0;  // of the last one
+  };
+  // What decides nothing, and is there for those who watch, for what is stored, or to be used again.
+  struct Noted {
+    std::vector<Real> upload_values;  // memory for those of one upload, while it is judged
+    uint64_t upload_bytes = 0;        // of the open version, as encoded
+    LastAnswers answers;
+    std::vector<OutlierView> outliers;  // the first kOutliersMax
+    RateMeter rate_lines;               // of the log, about devices beyond their rate
+    uint64_t version_ms = 0;            // by the journal: when the open version was decided, or the run was resumed
+    CheckpointPace checkpoints;
+  };
+
+  State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names,
+        uint32_t aggregator_count)
       : run(run_id),
         parameters(run_parameters),
         digest_of_parameters(parameters_digest(run_parameters)),
-        ledger(run_parameters, names) {}
+        ledger(run_parameters, names, aggregator_count) {}
 
   uint32_t run;
   RunParameters parameters;
@@ -65,10 +116,10 @@ struct Coordinator::State {
   RoundSummary last_round;
   std::deque<RoundSummary> replayed_rounds;
   std::vector<Action> actions;
-  std::deque<Held> held;
+  RecycledQueue<Held> held{kUsedActionCountMax};
   std::map<SessionId, Session> sessions;
-  std::map<SessionId, WaitingPull> waiting;  // apart from `sessions`, so that a commit visits only the waiting ones
-  std::vector<Real> first_model;             // empty: drawn from the seed
+  Pulls pulls;
+  std::vector<Real> first_model;  // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;
   uint64_t version_sequence = 0;    // of the journal record of the version last decided
@@ -76,7 +127,7 @@ struct Coordinator::State {
   uint64_t opened_ms = 0;           // of the open version: when its time began; 0: not yet
   uint64_t deadline_ms = kNever;    // of the open version
   uint64_t heard_by_ms = kNever;    // a stall's cause of another process: until when silent devices may speak of it
-  uint64_t upload_bytes = 0;        // of the open version, as encoded
+  Noted noted;
   bool is_started = false;
   bool is_storage_failed = false;
   bool folds_duplicates = false;
@@ -86,7 +137,7 @@ struct Coordinator::State {
   uint32_t blocked_at_look = 0;   // devices that were blocked when review_blocked() last looked
   uint32_t noted_since_look = 0;  // calls of note_blocked() since
   CoordinatorLimits limits;
-  RateMeter rate_log;
+  uint64_t idle_since_ms = 0;  // when the run was paused or ended; 0: neither is known
 
   // ---- Out ----
   void log(LogLevel level, const char* event, const Fields& fields);
@@ -100,10 +151,14 @@ struct Coordinator::State {
   uint64_t decide(JournalRecord record, uint64_t now_ms, FoldSource source = FoldSource::kJournal);
   gs_RetryWindow window(uint32_t factor) const;
   gs_RetryWindow refused_window() const;
-  gs_RetryWindow idle_window() const;
+  gs_RetryWindow idle_window(uint64_t now_ms) const;
   void refuse(SessionId id, gs_Reason reason);
   void exclude(uint32_t device, gs_Reason reason, uint64_t now_ms);
   void publish();
+  void count_for_checkpoint(const JournalRecord& record);
+  bool is_checkpoint_due() const;
+  Checkpoint make_checkpoint();
+  void exchange(StateArchive& io);
   void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);
 
   // ---- Rounds ----
@@ -111,7 +166,9 @@ struct Coordinator::State {
   void begin_time(uint64_t now_ms);
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
+  void note_wait(Trigger trigger, uint64_t now_ms);
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
+  void remember_round(RoundSummary summary);
   bool is_version_full() const;
   std::optional<Quality> quality_before(uint32_t version) const;
   void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
@@ -130,14 +187,13 @@ struct Coordinator::State {
   uint32_t asked_count() const { return ledger.fleet().asked_count() - ledger.fleet().barred_count(); }
 
   // ---- What can never work ----
-  bool is_blocked(uint32_t device) const;
   bool may_try_again(const DeviceRow& device, uint64_t now_ms) const;
   bool is_task_barred(const DeviceRow& device, uint64_t now_ms) const;
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
   void review_silent(uint64_t now_ms);
-  std::vector<BlockedGroup> blocked_groups() const;
+  std::vector<BlockedGroup> blocked_groups();
   bool is_decidable() const;
   Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
@@ -148,8 +204,21 @@ struct Coordinator::State {
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
-  void answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void take_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_pull(SessionId id, const gs_Pull& pull, uint64_t came_ms, uint64_t now_ms);
   void answer_waiting_pulls(uint64_t now_ms);
+  bool may_hold(uint32_t device) const;
+  bool hold(SessionId id, const gs_Pull& pull, uint64_t came_ms, uint64_t now_ms);
+  bool give_up_hold(SessionId id);
+  void end_hold(const EndedHold& ended, uint64_t now_ms);
+  void end_due_holds(uint64_t now_ms);
+  void end_all_holds(uint64_t now_ms);
+  void wake_held(uint64_t now_ms);
+  void note_version(uint64_t sequence);
+  void wake_by_news(uint64_t now_ms);
+  bool may_hold_after(SessionId id, const Upload& upload) const;
+  bool stands_for_pull(uint32_t device, const Upload& upload) const;
+  void take_ack_as_pull(SessionId id, const AckedPull& acked, uint64_t now_ms);
   bool send_sync(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
@@ -158,6 +227,7 @@ struct Coordinator::State {
   void send_task(SessionId id, uint32_t device);
   void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
+  void judge_again(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
@@ -174,7 +244,7 @@ struct Coordinator::State {
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
                         uint64_t now_ms);
   void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
-  void send_judged_ack(SessionId id, uint32_t device, uint32_t task_sequence, bool is_duplicate);
+  bool send_judged_ack(SessionId id, uint32_t device, const Upload& upload, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms);

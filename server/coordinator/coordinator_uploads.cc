@@ -5,6 +5,7 @@
 
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
 
@@ -75,11 +76,19 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       if (folds_duplicates) {
         fold_duplicate(index, upload, now_ms);
       }
-      send_judged_ack(id, index, upload.task_sequence, true);
+      judge_again(id, index, upload, now_ms);
       return;
     case SequenceState::kOpen:
       judge_upload(id, index, upload, now_ms);
       return;
+  }
+}
+
+// The verdict is known: the device is told it once more.
+void Coordinator::State::judge_again(SessionId id, uint32_t index, const Upload& upload, uint64_t now_ms) {
+  const AckedPull next = {upload.task_sequence, {true, upload.base_version, upload.base_digest, 0}};
+  if (send_judged_ack(id, index, upload, true)) {
+    take_ack_as_pull(id, next, now_ms);
   }
 }
 
@@ -94,7 +103,9 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   }
   const gs_Reason fault =
       has_own_answers(ledger.stage()) ? judge_answer(index, upload, now_ms) : judge_update(index, upload, now_ms);
-  send_judged_ack(id, index, upload.task_sequence, false);
+  // The upload is the session's, which a full queue may end.
+  const AckedPull next = {upload.task_sequence, {true, upload.base_version, upload.base_digest, 0}};
+  const bool is_pull = send_judged_ack(id, index, upload, false);
   note_barred(index, now_ms);
   judge_open_round(now_ms);
   if (fault != gs_Reason_REASON_NONE) {
@@ -102,15 +113,17 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   } else if (!ledger.stall().empty()) {
     review_blocked(now_ms);
   }
+  if (is_pull) {
+    take_ack_as_pull(id, next, now_ms);  // after the version that the update may have closed
+  }
 }
 
 // Accepts or refuses an upload that the run's rule folds, and says why it was refused.
 gs_Reason Coordinator::State::judge_update(uint32_t index, const Upload& upload, uint64_t now_ms) {
-  std::vector<Real> values;
   FoldInput input;
   input.device = index;
   input.owner = parameters.owner_of(index);
-  const gs_Reason fault = find_fault(index, upload, now_ms, &values, &input);
+  const gs_Reason fault = find_fault(index, upload, now_ms, &noted.upload_values, &input);
   if (fault == gs_Reason_REASON_NONE) {
     accept_upload(index, upload, input, now_ms);
     return fault;
@@ -121,12 +134,13 @@ gs_Reason Coordinator::State::judge_update(uint32_t index, const Upload& upload,
   return fault;
 }
 
-// Rules that step by one update take one into a version. While the run is paused no version closes, and what comes then
-// waits on its device.
+// A version that takes no more updates: what comes then waits on its device. Its round closes as soon as it may. Rules
+// that step by one update take one into a version, and while the run is paused no version closes.
 bool Coordinator::State::is_version_full() const {
   const uint32_t update_count = ledger.tally().on_time_count + ledger.tally().late_count;
-  return ledger.is_paused() && parameters.delay->delay_rule != DelayRule::kNone &&
-         parameters.trigger->buffer_size == 1 && update_count > 0;
+  const bool is_single = parameters.delay->delay_rule != DelayRule::kNone && parameters.trigger->buffer_size == 1;
+  return update_count >= update_count_max(parameters, has_own_answers(ledger.stage())) ||
+         (ledger.is_paused() && is_single && update_count > 0);
 }
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
@@ -248,7 +262,10 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   DeviceRow& device = ledger.fleet().at(index);
   device.refusals.is_for_good = false;
   device.is_capable = device.image.lacks.empty();
-  upload_bytes += upload.bytes.size();
+  if (!is_late) {
+    noted.answers = {noted.answers.last_ms, now_ms, index};
+  }
+  noted.upload_bytes += upload.bytes.size();
   ++(is_late ? counters.updates_late : counters.updates_folded);
   counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task.steps ? 1 : 0;
 }
@@ -303,8 +320,10 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   respond(id, message, required);
 }
 
-// The verdict of a task whose verdict is known, once its record is durable.
-void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t task_sequence, bool is_duplicate) {
+// The verdict of a task whose verdict is known, once its record is durable. Whether the Ack stands for the device's
+// next Pull too.
+bool Coordinator::State::send_judged_ack(SessionId id, uint32_t index, const Upload& upload, bool is_duplicate) {
+  const uint32_t task_sequence = upload.task_sequence;
   const JudgedTask& judged = ledger.fleet().judged_task(index, task_sequence);
   const bool is_refused = judged.verdict == gs_Verdict_VERDICT_REFUSED;
   ServerMessage message = {};
@@ -327,7 +346,10 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t 
     ack.fold_scale_log2 = complaint.fold_scale_log2;
     ack.step_size = complaint.step_size;
   }
+  ack.hold = !is_refused && may_hold_after(id, upload);
+  const bool is_pull = ack.hold && stands_for_pull(index, upload);
   respond(id, message, judged.record_sequence);
+  return is_pull;
 }
 
 void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload, uint64_t now_ms) {

@@ -1,6 +1,8 @@
 #include "server/coordinator/fleet.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "runtime/base/crc32c.h"
 #include "server/run/names.h"
@@ -18,8 +20,33 @@ bool has_bit(uint32_t bitmap, Enum value) {
 constexpr const char* kLackedNetwork = "network";
 constexpr const char* kLackedSamples = "samples";
 
+bool is_final(gs_Reason reason) {
+  return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK;
+}
+
 bool lacks_alone(const std::string& lacks, const char* kind) {
   return lacks.starts_with(std::string(kind) + ":") && lacks.find(',') == std::string::npos;
+}
+
+// Of what updates and versions travel in: check(has, kind, name).
+template <typename Check>
+void check_wire(const RunParameters& parameters, const gs_Capabilities& capabilities, Check check) {
+  const Encoding upload = parameters.wire->upload_encoding;
+  check(has_bit(capabilities.encodings, upload), "encoding", name_of(upload));
+  // Models travel in the precision that both ends compute with.
+  const bool has_precision = upload == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
+  check(has_precision, "encoding", name_of(kRealEncoding));
+  // A version of scalars travels in an encoding of its own, and an image may know one alone.
+  const Encoding record = parameters.wire->record_encoding;
+  const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
+  const bool reads_records =
+      !is_scalar || record == kRealEncoding || record == upload || has_bit(capabilities.encodings, record);
+  check(reads_records, "encoding", name_of(record));
+  // An image whose updates are scalars alone has no error feedback, though it has what came to images after that.
+  const bool has_tensors = has_bit(capabilities.features, gs_Feature_FEATURE_ERROR_FEEDBACK) ||
+                           !has_bit(capabilities.features, gs_Feature_FEATURE_LOCAL_RETRACTION);
+  check(is_scalar || has_tensors, "upload_stream", name_of(StreamKind::kTangentBlock));
 }
 
 }  // namespace
@@ -29,6 +56,8 @@ void NameList::add(const std::string& name) {
     names_ += (names_.empty() ? "" : ",") + name;
   }
 }
+
+void NameList::add_unnamed(uint32_t count) { count_ += count; }
 
 std::string NameList::text() const {
   if (count_ > kNameCountMax) {
@@ -44,101 +73,259 @@ Fleet::Fleet(const std::vector<std::string>& names) {
 }
 
 uint32_t Fleet::add(const std::string& name) {
-  DeviceRow& device = devices_.emplace_back();
-  device.name = name;
-  device.is_member = !has_cohort_;
-  member_count_ += device.is_member ? 1 : 0;
-  ++active_count_;
+  devices_.emplace_back().name = name;
+  places_.emplace_back();
+  ++of_active_[static_cast<size_t>(VersionStanding::kOut)];  // until it is counted
+  active_.append(true);
+  blocked_.append(false);
+  unable_.append(false);
+  touch(size() - 1);
   return size() - 1;
 }
 
 void Fleet::revoke(uint32_t index) {
   GS_ASSERT(!at(index).is_revoked);
   at(index).is_revoked = true;
-  --active_count_;
-  member_count_ -= at(index).is_member ? 1 : 0;
+  active_.set(index, false);
+  member_count_ -= places_[index].is_chosen ? 1 : 0;
   barred_count_ -= at(index).stages.is_barred ? 1 : 0;
 }
 
 void Fleet::restore(uint32_t index) {
   GS_ASSERT(at(index).is_revoked);
   at(index).is_revoked = false;
-  ++active_count_;
-  member_count_ += at(index).is_member ? 1 : 0;
+  active_.set(index, true);
+  member_count_ += places_[index].is_chosen ? 1 : 0;
   barred_count_ += at(index).stages.is_barred ? 1 : 0;
 }
 
 DeviceRow& Fleet::at(uint32_t index) {
   GS_ASSERT(contains(index));
+  ++visit_count_;
+  touch(index);
   return devices_[index];
 }
 
 const DeviceRow& Fleet::at(uint32_t index) const {
   GS_ASSERT(contains(index));
+  ++visit_count_;
   return devices_[index];
 }
 
-void Fleet::set_cohort(const Cohort& cohort) {
-  if (!has_cohort_ && cohort.population == 0) {
-    return;  // everyone is asked, as before: a version of a run without cohorts costs nothing here
+// ---- What is counted ----
+
+void Fleet::touch(uint32_t index) {
+  if (!places_[index].is_touched) {
+    places_[index].is_touched = true;
+    touched_.push_back(index);
+  }
+}
+
+void Fleet::settle() {
+  for (const uint32_t index : touched_) {
+    places_[index].is_touched = false;
+    count_again(index);
+  }
+  touched_.clear();
+}
+
+void Fleet::count_again(uint32_t index) {
+  const DeviceRow& device = std::as_const(*this).at(index);
+  Place& place = places_[index];
+  const VersionStanding before = std::exchange(place.standing, find_standing(index));
+  for (StandingCounts* const counts : {&of_active_, &of_members_}) {
+    if (counts == &of_active_ || place.is_chosen) {
+      --(*counts)[static_cast<size_t>(before)];
+      ++(*counts)[static_cast<size_t>(place.standing)];
+    }
+  }
+  blocked_.set(index, place.standing == VersionStanding::kBlocked);
+  unable_.set(index, cannot_evaluate(device));
+  if (!place.is_of_version && (place.standing == VersionStanding::kAnswered || is_refused(device))) {
+    place.is_of_version = true;
+    of_version_.push_back(index);
+  }
+}
+
+bool Fleet::cannot_evaluate(const DeviceRow& device) const {
+  return !device.is_revoked && device.is_heard && !device.image.can_evaluate;
+}
+
+// In the open version, so that it gets no more tasks in it.
+bool Fleet::is_refused(const DeviceRow& device) const {
+  const bool was_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
+                           device.refusals.version == open_version_ && !device.refusals.is_forgiven;
+  return was_refused && (device.refusals.count >= kRefusedTasksMax || is_final(device.judged.reason));
+}
+
+bool Fleet::is_blocked(uint32_t index) const {
+  const DeviceRow& device = at(index);
+  return !device.is_capable || device.stages.is_barred || is_refused(device);
+}
+
+VersionStanding Fleet::find_standing(uint32_t index) const {
+  const DeviceRow& device = at(index);
+  return device.is_revoked                                                         ? VersionStanding::kOut
+         : open_version_ != kNoVersion && device.answered_version == open_version_ ? VersionStanding::kAnswered
+         : is_blocked(index)                                                       ? VersionStanding::kBlocked
+         : device.is_heard                                                         ? VersionStanding::kReady
+                                                                                   : VersionStanding::kSilent;
+}
+
+// Devices that were noted before are counted later, and by this version: some may have answered it already.
+void Fleet::begin_version(uint32_t version, const Cohort& cohort) {
+  open_version_ = version;
+  for (const uint32_t index : std::exchange(of_version_, {})) {
+    places_[index].is_of_version = false;
+    touch(index);
+  }
+  for (const uint32_t index : members_) {
+    places_[index].is_chosen = false;
   }
   has_cohort_ = cohort.population > 0;
-  for (DeviceRow& device : devices_) {
-    device.is_member = !has_cohort_;
+  members_ = cohort.members;
+  count_members();
+}
+
+void Fleet::count_members() {
+  member_count_ = 0;
+  of_members_ = {};
+  for (const uint32_t index : members_) {
+    member_count_ += std::as_const(*this).at(index).is_revoked ? 0 : 1;
+    places_[index].is_chosen = true;
+    ++of_members_[static_cast<size_t>(places_[index].standing)];
   }
-  for (const uint32_t member : cohort.members) {
-    at(member).is_member = true;
+}
+
+StandingCounts Fleet::standings() {
+  settle();
+  StandingCounts counts = asks_members() ? of_members_ : of_active_;
+  counts[static_cast<size_t>(VersionStanding::kOut)] = 0;
+  return counts;
+}
+
+std::string Fleet::find_miscount() const {
+  StandingCounts active = {};
+  StandingCounts chosen = {};
+  for (uint32_t index = 0; index < size(); ++index) {
+    const Place& place = places_[index];
+    const DeviceRow& device = devices_[index];
+    ++active[static_cast<size_t>(place.standing)];
+    chosen[static_cast<size_t>(place.standing)] += place.is_chosen ? 1 : 0;
+    const bool is_right = place.standing == find_standing(index) &&
+                          blocked_.contains(index) == (place.standing == VersionStanding::kBlocked) &&
+                          unable_.contains(index) == cannot_evaluate(device);
+    if (active_.contains(index) == device.is_revoked || (!place.is_touched && !is_right)) {
+      return "device " + device.name + " is counted for what it is not";
+    }
   }
-  member_count_ = static_cast<uint32_t>(std::count_if(devices_.begin(), devices_.end(), [](const DeviceRow& device) {
-    return device.is_member && !device.is_revoked;
-  }));
+  return active == of_active_ && chosen == of_members_ ? "" : "the counts are not those of the devices";
+}
+
+void Fleet::exchange_device(StateArchive& io, DeviceRow& device) const {
+  const auto exchange_judged = [&io](JudgedTask& one) {
+    io.values(one.task_sequence, one.verdict, one.reason, one.version, one.staleness_weight, one.record_sequence);
+  };
+  IssuedTask& task = device.task;
+  io.values(task.sequence, task.version, task.record_sequence, task.issued_ms, task.steps, task.samples, task.is_open);
+  io.values(device.step_time_us, device.answered_version, device.refusals.version, device.refusals.count);
+  exchange_judged(device.judged);
+  exchange_judged(device.accepted);
+  DeviceWork& work = device.tally;
+  io.values(work.rounds_joined, work.updates_folded, work.updates_late, work.updates_partial, work.last_staleness,
+            work.last_steps, work.last_steps_asked, work.tasks_refused, work.judged_version);
+  io.values(device.stages.refuses_units, device.stages.is_left_out);
+}
+
+// Where members are chosen, a device that the checkpoint does not know is asked from the next version on.
+void Fleet::exchange(StateArchive& io, uint32_t version) {
+  bool has_cohort = has_cohort_;
+  uint32_t count = size();
+  io.values(has_cohort, count);
+  if (count > size()) {
+    io.fail();
+  }
+  Cohort cohort;
+  cohort.population = has_cohort ? std::max(count, 1U) : 0;
+  for (uint32_t index = 0; index < std::min(count, size()); ++index) {
+    exchange_device(io, at(index));
+    bool is_one = is_member(index);
+    io.values(is_one);
+    if (has_cohort && is_one) {
+      cohort.members.push_back(index);
+    } else if (!has_cohort && !is_one) {
+      io.fail();
+    }
+  }
+  if (io.is_reading()) {
+    begin_version(version, cohort);
+  }
 }
 
 void Fleet::set_barred(uint32_t index, bool is_barred) {
   DeviceRow& device = at(index);
-  if (device.stages.is_barred != is_barred && !device.is_revoked) {
-    barred_count_ = is_barred ? barred_count_ + 1 : barred_count_ - 1;
-  }
+  barred_count_ += !device.is_revoked && is_barred && !device.stages.is_barred ? 1 : 0;
+  barred_count_ -= !device.is_revoked && !is_barred && device.stages.is_barred ? 1 : 0;
   device.stages.is_barred = is_barred;
 }
 
-std::vector<uint32_t> Fleet::active_devices() const {
-  std::vector<uint32_t> indices;
-  for (uint32_t index = 0; index < size(); ++index) {
-    if (!devices_[index].is_revoked) {
-      indices.push_back(index);
-    }
+bool Fleet::is_member(uint32_t index) const {
+  GS_ASSERT(contains(index));
+  return !has_cohort_ || places_[index].is_chosen;
+}
+
+bool Fleet::is_asked(uint32_t index) const { return !at(index).is_revoked && (is_member(index) || !has_members()); }
+
+std::vector<uint32_t> Fleet::blocked() {
+  settle();
+  std::vector<uint32_t> out;
+  if (asks_members()) {
+    std::copy_if(members_.begin(), members_.end(), std::back_inserter(out),
+                 [this](uint32_t index) { return blocked_.contains(index); });
+    return out;
   }
-  return indices;
+  for (uint32_t rank = 0; rank < blocked_.count(); ++rank) {
+    out.push_back(blocked_.at(rank));
+  }
+  return out;
 }
 
-bool Fleet::is_asked(uint32_t index) const {
-  const DeviceRow& device = at(index);
-  return !device.is_revoked && (device.is_member || member_count_ == 0);
-}
-
-bool Fleet::is_missing(uint32_t index, uint32_t version) const {
-  return is_asked(index) && devices_[index].answered_version != version;
-}
-
-std::string Fleet::missing(uint32_t version) const {
+std::string Fleet::missing() {
   NameList names;
-  for (uint32_t index = 0; index < size(); ++index) {
-    if (is_missing(index, version)) {
-      names.add(devices_[index].name);
-    }
+  const std::vector<std::string> first = missing_names(NameList::kNameCountMax);
+  for (const std::string& name : first) {
+    names.add(name);
   }
+  const uint32_t answered = standings()[static_cast<size_t>(VersionStanding::kAnswered)];
+  names.add_unnamed(asked_count() - answered - static_cast<uint32_t>(first.size()));
   return names.text();
 }
 
-std::vector<std::string> Fleet::missing_names(uint32_t version) const {
+// Passes by those that have answered, and no others.
+std::vector<std::string> Fleet::missing_names(size_t count_max) {
+  settle();
   std::vector<std::string> names;
-  for (uint32_t index = 0; index < size(); ++index) {
-    if (is_missing(index, version)) {
-      names.push_back(devices_[index].name);
+  const bool is_few = asks_members();
+  const uint32_t count = is_few ? static_cast<uint32_t>(members_.size()) : active_.count();
+  for (uint32_t i = 0; i < count && names.size() < count_max; ++i) {
+    const uint32_t index = is_few ? members_[i] : active_.at(i);
+    const VersionStanding standing = places_[index].standing;
+    if (standing != VersionStanding::kOut && standing != VersionStanding::kAnswered) {
+      names.push_back(std::as_const(*this).at(index).name);
     }
   }
   return names;
+}
+
+std::string Fleet::unable_to_evaluate() {
+  settle();
+  NameList names;
+  const uint32_t named = std::min(unable_.count(), NameList::kNameCountMax);
+  for (uint32_t rank = 0; rank < named; ++rank) {
+    names.add(std::as_const(*this).at(unable_.at(rank)).name);
+  }
+  names.add_unnamed(unable_.count() - named);
+  return names.text();
 }
 
 SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
@@ -185,12 +372,7 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check(has_anchors, "solver", name_of(SolverId::kGradientStream));
   check(has_bit(capabilities.estimators, parameters.local->estimator), "estimator",
         name_of(parameters.local->estimator));
-  check(has_bit(capabilities.encodings, parameters.wire->upload_encoding), "encoding",
-        name_of(parameters.wire->upload_encoding));
-  // Models travel in the precision that both ends compute with.
-  const bool has_precision =
-      parameters.wire->upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
-  check(has_precision, "encoding", name_of(kRealEncoding));
+  check_wire(parameters, capabilities, check);
   const auto check_feature = [&](bool is_wanted, gs_Feature feature, const char* name) {
     check(!is_wanted || has_bit(capabilities.features, feature), "feature", name);
   };

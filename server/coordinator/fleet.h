@@ -8,12 +8,15 @@
 #ifndef GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 #define GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "runtime/wire/codec.h"
 #include "server/base/rate_limit.h"
+#include "server/base/state_archive.h"
+#include "server/coordinator/device_ranks.h"
 #include "server/rules/enrolment.h"
 #include "server/run/participation.h"
 #include "server/run/run_parameters.h"
@@ -21,6 +24,10 @@
 namespace gradstream {
 
 inline constexpr uint32_t kNoVersion = 0xffffffffU;
+
+// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
+// the same way would fail for ever.
+inline constexpr uint32_t kRefusedTasksMax = 3;
 
 // The verdict of one judged task, as its Ack says.
 struct JudgedTask {
@@ -53,7 +60,7 @@ struct IssuedTask {
   uint64_t record_sequence = 0;  // of its kTaskIssued: the Task waits for it
   uint64_t issued_ms = 0;
   uint32_t steps = 0;    // local steps that it asks for
-  uint16_t samples = 1;  // N_i of its update, in the memory form
+  uint16_t samples = 1;  // N_i of its update, where the rule weighs by it
   bool is_open = false;  // issued, not judged
 };
 
@@ -66,6 +73,8 @@ struct DeviceWork {
   uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
   uint32_t last_steps = 0;        // ... local steps done ...
   uint32_t last_steps_asked = 0;  // ... and asked
+  uint64_t tasks_refused = 0;     // updates refused, and tasks that the device refused
+  uint32_t judged_version = 0;    // of the record of its last verdict
 };
 
 // Tasks that ended in a refusal. version and count are the journal's, the rest is lost when the server restarts.
@@ -88,8 +97,9 @@ struct DeviceStages {
 
 // What a device's last Hello says of its image.
 struct DeviceImage {
-  uint32_t crc32c = 0;  // over all of it
-  std::string lacks;    // for the run, as lacking() has it
+  uint32_t crc32c = 0;   // over all of it
+  std::string lacks;     // for the run, as lacking() has it
+  std::string problems;  // that it can do, joined by commas
   std::string firmware_version;
   std::string board;
   uint32_t arena_size = 0;  // bytes
@@ -124,7 +134,6 @@ struct DeviceRow {
   DeviceRefusals refusals;
   DeviceWork tally;
   DeviceStages stages;
-  bool is_member = true;  // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none
@@ -157,6 +166,8 @@ class NameList {
   static constexpr uint32_t kNameCountMax = 8;
 
   void add(const std::string& name);
+  // So many more, which the text would not name.
+  void add_unnamed(uint32_t count);
   std::string text() const;
 
  private:
@@ -164,6 +175,22 @@ class NameList {
   uint32_t count_ = 0;
 };
 
+// What a device is to the open version.
+enum class VersionStanding : uint8_t {
+  kOut,       // it takes no part
+  kAnswered,  // in time
+  kBlocked,   // it can give nothing as it is
+  kReady,     // it has said Hello, and may answer
+  kSilent,    // nobody has heard of it since the server started, and it may answer
+};
+// Devices by VersionStanding.
+using StandingCounts = std::array<uint32_t, 5>;
+
+// All devices of a run, and the open version as far as it is about them: who is asked, who has answered, who cannot.
+//
+// No version may cost its fleet, so members and counts are kept as the devices change. at() notes the device, and
+// settle() looks at those that were noted before anything is counted. So a reference that at() has given is used before
+// the next question about the fleet, and not after it.
 class Fleet : public Enrolment {
  public:
   explicit Fleet(const std::vector<std::string>& names);
@@ -177,35 +204,86 @@ class Fleet : public Enrolment {
   void revoke(uint32_t index);
   void restore(uint32_t index);
   // Enrolled and not revoked.
-  uint32_t active_count() const override { return active_count_; }
+  uint32_t active_count() const override { return active_.count(); }
   bool has_left(uint32_t index) const override { return at(index).is_revoked; }
-  // Who is asked in the open version: the members, or everyone for Cohort(). A device that is added later is asked from
-  // the next version on, where members are chosen.
-  void set_cohort(const Cohort& cohort);
-  // Enrolment indices of the active devices, ascending.
-  std::vector<uint32_t> active_devices() const;
+  // Enrolment index of the active device that has `rank` active ones before it; rank < active_count().
+  uint32_t active_at(uint32_t rank) const { return active_.at(rank); }
+  // The version is open from now on, and asks the members, or everyone for Cohort(). A device that is added later is
+  // asked from the next version on, where members are chosen. Before the first version nobody has answered.
+  void begin_version(uint32_t version, const Cohort& cohort);
+  // Of the open version's cohort, active or not. Everyone, where it has none.
+  bool is_member(uint32_t index) const;
   // An active member of the cohort; any active device when all its members have been revoked.
   bool is_asked(uint32_t index) const;
-  uint32_t asked_count() const { return member_count_ > 0 ? member_count_ : active_count_; }
+  // Whether an active member of the cohort is left; else all active devices are asked.
+  bool has_members() const { return member_count() > 0; }
+  uint32_t asked_count() const { return has_members() ? member_count() : active_count(); }
+  // Whether the open version asks members alone: these, enrolment indices, ascending, active or not.
+  bool asks_members() const { return has_cohort_ && member_count_ > 0; }
+  const std::vector<uint32_t>& members() const { return members_; }
   // Whether the open stage waits for an active device, and for how many it does not.
   void set_barred(uint32_t index, bool is_barred);
   uint32_t barred_count() const { return barred_count_; }
-  // Names of the asked devices that have not answered the version in time, as a NameList.
-  std::string missing(uint32_t version) const;
-  std::vector<std::string> missing_names(uint32_t version) const;  // all of them
+  // Whether the device can give nothing to the open version as it is. What its refusals in this version say follows
+  // from the journal; the rest from what it has said since the server started.
+  bool is_blocked(uint32_t index) const;
+  // Of the asked devices. Their sum is asked_count().
+  StandingCounts standings();
+  // The asked devices that are blocked and have not answered: enrolment indices, ascending.
+  std::vector<uint32_t> blocked();
+  // Names of the asked devices that have not answered the open version in time, as a NameList.
+  std::string missing();
+  // The first count_max of them.
+  std::vector<std::string> missing_names(size_t count_max = SIZE_MAX);
+  // Names of the active devices that have said they cannot evaluate, as a NameList.
+  std::string unable_to_evaluate();
 
   SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
+  // What the journal says of each device, of a checkpoint. A fleet that reads it may have more devices, which were
+  // enrolled later, and never fewer. Who is revoked is not the journal's. A reader opens `version`.
+  void exchange(StateArchive& io, uint32_t version);
+
   // The verdict of a task that is kJudged.
   const JudgedTask& judged_task(uint32_t index, uint32_t task_sequence) const;
 
+  // Uses of at(), here and elsewhere: what tests hold a version's cost to.
+  uint64_t visit_count() const { return visit_count_; }
+  // What is wrong with the counts, by a look at all devices, for tests; empty: nothing.
+  std::string find_miscount() const;
+
  private:
-  bool is_missing(uint32_t index, uint32_t version) const;
+  // What is counted of a device.
+  struct Place {
+    VersionStanding standing = VersionStanding::kOut;
+    bool is_chosen = false;      // for the cohort
+    bool is_touched = false;     // is in touched_
+    bool is_of_version = false;  // is in of_version_
+  };
+  bool is_refused(const DeviceRow& device) const;
+  VersionStanding find_standing(uint32_t index) const;
+  bool cannot_evaluate(const DeviceRow& device) const;
+  void touch(uint32_t index);
+  void settle();
+  void count_again(uint32_t index);
+  void count_members();
+  uint32_t member_count() const { return has_cohort_ ? member_count_ : active_count(); }
+  void exchange_device(StateArchive& io, DeviceRow& device) const;
 
   std::vector<DeviceRow> devices_;
-  uint32_t active_count_ = 0;
-  uint32_t member_count_ = 0;  // active members
-  uint32_t barred_count_ = 0;  // active ones
+  std::vector<Place> places_;
+  DeviceRanks active_;
+  DeviceRanks blocked_;  // VersionStanding::kBlocked
+  DeviceRanks unable_;   // active, and cannot_evaluate()
+  uint32_t open_version_ = kNoVersion;
   bool has_cohort_ = false;
+  std::vector<uint32_t> members_;
+  uint32_t member_count_ = 0;  // active members of a cohort
+  uint32_t barred_count_ = 0;  // active ones
+  StandingCounts of_active_ = {};
+  StandingCounts of_members_ = {};
+  std::vector<uint32_t> touched_;     // to be counted again
+  std::vector<uint32_t> of_version_;  // whose standing ends with the open version: have answered, or were refused in it
+  mutable uint64_t visit_count_ = 0;
 };
 
 // What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as

@@ -35,6 +35,7 @@ Upload head_of(const Piece& piece, StreamKind kind) {
   head.loss_before = static_cast<float>(piece.loss_before);
   head.loss_after = static_cast<float>(piece.loss_after);
   head.step_time_us = piece.step_time_us;
+  head.base_digest = piece.base_digest;
   head.notes = notes_of(piece);
   return head;
 }

@@ -25,6 +25,7 @@ struct Upload {
   float loss_before = 0;
   float loss_after = 0;
   uint32_t step_time_us = 0;
+  uint64_t base_digest = 0;    // of the model held, as the first piece says; 0: it does not
   UpdateNotes notes;           // as the device says them: perhaps no numbers
   bool is_oversize = false;    // more values than any upload of the run has; bytes is empty
   std::vector<uint8_t> bytes;  // encoded values

@@ -6,6 +6,7 @@
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/average_keys.h"
+#include "server/run/local_keys.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
@@ -67,7 +68,7 @@ const char* sync_cause_name(SyncCause cause) {
   return "current";
 }
 
-Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& names)
+Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& names, uint32_t aggregator_count)
     : parameters_(parameters),
       fleet_(names),
       memory_(arena_words(parameters)),
@@ -82,7 +83,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
                                          parameters_.has_mean(), version_parts(parameters_));
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
-  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_, &open_});
+  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_, &open_, aggregator_count});
   stage_.train_version = has_stages(parameters_) ? kNoVersion : 0;
   if (chooses_step(parameters_)) {
     steps_.emplace(parameters_);
@@ -135,11 +136,15 @@ Status Ledger::apply_task(const JournalRecord& record) {
     return Status::kDataCorrupt;
   }
   DeviceRow& device = fleet_.at(record.device());
+  const uint16_t samples = memory_weight(parameters_, record.task_sample_count());
+  if (weighs_updates(parameters_)) {
+    open_.samples.give(device.task.sequence == 0 ? uint16_t{0} : device.task.samples, samples);
+  }
   device.task.sequence = record.task_sequence();
   device.task.version = record.version();
   device.task.record_sequence = record.sequence();
   device.task.steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
-  device.task.samples = memory_weight(parameters_, record.task_sample_count());
+  device.task.samples = samples;
   device.task.issued_ms = record.time_ms();
   device.task.is_open = true;
   return Status::kOk;
@@ -147,6 +152,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
 
 void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
   device.task.is_open = false;
+  device.tally.judged_version = record.version();
   device.judged = {
       record.task_sequence(), static_cast<gs_Verdict>(record.verdict()), static_cast<gs_Reason>(record.reason()), 0, 0,
       record.sequence()};
@@ -245,6 +251,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
     device.refusals.count = device.refusals.version == device.task.version ? device.refusals.count + 1 : 1;
     device.refusals.version = device.task.version;
+    ++device.tally.tasks_refused;
   }
   device.stages.refuses_units = device.stages.refuses_units || record.reason() == gs_Reason_REASON_UNITS_REFUSED;
   return Status::kOk;
@@ -277,7 +284,8 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
   if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
   }
-  stall_ = event == RunEvent::kStalled ? decode_stall(record.payload()) : StallCause();
+  const bool has_cause = event == RunEvent::kStalled || event == RunEvent::kFinished;
+  stall_ = has_cause ? decode_stall(record.payload()) : StallCause();
   switch (event) {
     case RunEvent::kExtended:
       ++extension_count_;
@@ -316,7 +324,7 @@ Status Ledger::begin_version(const VersionRecord& record) {
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
-  fleet_.set_cohort(record.cohort);
+  fleet_.begin_version(version(), record.cohort);
   models_.push(version(), {replica_.model(), parameters_.model->shape.size()},
                {replica_.mean(), replica_.has_mean() ? parameters_.model->shape.size() : 0});
   if (record.stage.keeps_model) {
@@ -339,6 +347,10 @@ void Ledger::remember(VersionRecord record) {
     return;
   }
   const size_t size = log_size(record);
+  // Nobody asks for the cohort of a version that is kept, which may be longer than all else. A checkpoint wants a
+  // member of it.
+  record.cohort.members.resize(std::min<size_t>(record.cohort.members.size(), 1));
+  record.cohort.members.shrink_to_fit();
   log_.push_back({std::move(record), digest_, size});
   log_size_ += size;
   const size_t whole = snapshot_size(parameters_.model->shape, parameters_.has_mean());
@@ -386,7 +398,8 @@ Cohort Ledger::next_cohort(const VersionRecord& next) const {
       (parameters_.phase_count() > 1 && !next.has_anchor()) || next.stage.opens.stage != TaskStage::kTrain) {
     return {};
   }
-  return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
+  return choose_cohort(parameters_, round_after(next), fleet_.active_count(),
+                       [this](uint32_t rank) { return fleet_.active_at(rank); });
 }
 
 TaskTerms Ledger::task_terms() const {
@@ -404,6 +417,7 @@ TaskTerms Ledger::task_terms() const {
     const bool has_own = parameters_.local->solver == SolverId::kTangentMean;
     return {.solver = has_own ? SolverId::kTangentMean : SolverId::kGradientStream,
             .batch_mode = parameters_.local->batch_mode,
+            .batch_size = batch_size_at(parameters_, open_.round),
             .local_step_count = 1,
             .steps_min = 1,
             .step_size = stage_.fold->step_size(),
@@ -421,6 +435,7 @@ TaskTerms Ledger::task_terms() const {
   return {
       .solver = parameters_.local->solver,
       .batch_mode = parameters_.local->batch_mode,
+      .batch_size = batch_size_at(parameters_, open_.round),
       .local_step_count = parameters_.local->local_step_count,
       .steps_min = parameters_.least_steps(),
       .step_size = stage_.fold != nullptr ? stage_.fold->step_size()
@@ -580,7 +595,8 @@ std::string Ledger::state_text() const {
   text += " on_time=" + std::to_string(tally_.on_time_count) + " late=" + std::to_string(tally_.late_count) +
           " partial=" + std::to_string(tally_.partial_count) + "\n";
   if (!stall_.empty()) {
-    text += "stall=" + stall_.cause + " text=" + stall_.text + " remedy=" + stall_.remedy + "\n";
+    text += std::string(is_over() ? "end=" : "stall=") + stall_.cause + " text=" + stall_.text +
+            " remedy=" + stall_.remedy + "\n";
   }
   const ProgressView& progress = progress_.view();
   text += std::string("progress=") + name_of(progress.state) + " ratio=" + std::to_string(progress.ratio) +
@@ -596,6 +612,10 @@ std::string Ledger::state_text() const {
     text += std::string("delay_rule=") + (delay_switch_.is_switched ? "late" : "early") +
             " samples=" + std::to_string(delay_switch_.sample_count) + " mean=" + std::to_string(delay_switch_.mean) +
             "\n";
+  }
+  if (open_.samples.device_count > 0) {
+    text +=
+        "samples=" + std::to_string(open_.samples.total) + " of " + std::to_string(open_.samples.device_count) + "\n";
   }
   if (average_.count() > 0) {
     text += "average=" + std::to_string(average_.count()) +
@@ -629,7 +649,7 @@ std::string Ledger::state_text() const {
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
             " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
             std::to_string(device.accepted.version) + " joined=" + std::to_string(device.tally.rounds_joined) +
-            " refused=" + std::to_string(device.refusals.count) + (device.is_member ? " member" : "") +
+            " refused=" + std::to_string(device.refusals.count) + (fleet_.is_member(i) ? " member" : "") +
             (device.stages.refuses_units ? " refuses_units" : "") + (device.stages.is_left_out ? " left_out" : "") +
             " folded=" + std::to_string(device.tally.updates_folded) +
             " late=" + std::to_string(device.tally.updates_late) + "\n";

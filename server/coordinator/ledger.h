@@ -57,6 +57,7 @@ struct SyncPlan {
 struct TaskTerms {
   SolverId solver = SolverId::kNone;
   BatchMode batch_mode = BatchMode::kNone;
+  uint32_t batch_size = 0;  // 0: the run's
   uint32_t local_step_count = 0;
   uint32_t steps_min = 0;
   Real step_size = 0;
@@ -98,7 +99,8 @@ struct ClosingNotes {
 
 class Ledger {
  public:
-  Ledger(const RunParameters& parameters, const std::vector<std::string>& names);
+  // aggregator_count: as of Coordinator.
+  Ledger(const RunParameters& parameters, const std::vector<std::string>& names, uint32_t aggregator_count = 1);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -143,6 +145,11 @@ class Ledger {
   const QualityBook& quality() const { return quality_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
+  // Whether the open version ends the run: its rounds are done, or end_cause() has something to say. By the records
+  // alone, so that a process that died between the version and the end comes to the same.
+  bool is_done() const;
+  // Why the run ends before its rounds are done; empty: it does not.
+  StallCause end_cause() const;
   bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
   // Whether the open version asks everybody for the gradient at it, before the round's step.
   bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_ && stage() == TaskStage::kTrain; }
@@ -151,7 +158,9 @@ class Ledger {
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
   // Of a run that is stalled, as its last record says; empty where no cause was known.
-  const StallCause& stall() const { return stall_; }
+  const StallCause& stall() const;
+  // Of a run that ended before its rounds were done, as its last record says; else empty.
+  const StallCause& end() const;
   // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
@@ -161,6 +170,12 @@ class Ledger {
   const RunProgress& progress() const { return progress_; }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
+
+  // All of it right after a version was begun, of a checkpoint. A ledger that reads has seen no record yet. Where the
+  // bytes are no state of this run the archive is not sound, and the ledger of no more use.
+  void exchange(StateArchive& io);
+  // Accepted updates of all versions.
+  uint64_t update_count() const;
 
   // For a device that says it holds this model.
   SyncPlan plan_sync(bool has_model, uint32_t held_version, uint64_t held_digest) const;
@@ -197,6 +212,8 @@ class Ledger {
   void decide_step(double scale, VersionRecord* record) const;
   Status follow_step(const VersionRecord& record);
   Real open_step() const;
+  // Of the open version's mean gradient, by the metric at its model; infinite where the model has no metric.
+  double gradient_norm() const;
   // Bits of what the open version has beside model and mean.
   uint32_t parts() const;
   // The table of units that the version of `next` has.
@@ -208,6 +225,9 @@ class Ledger {
   // After the replica has followed the record.
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
+  void exchange_replica(StateArchive& io);
+  void exchange_stage(StateArchive& io);
+  void exchange_log(StateArchive& io);
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise = {}) const;
   // Of the open version, whose record the replica has followed; step_status as close_version() says it.
   std::optional<float> promise_of(const VersionRecord& record, Status step_status) const;
@@ -236,7 +256,7 @@ class Ledger {
   DelaySwitch delay_switch_;
   gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   uint32_t extension_count_ = 0;
-  StallCause stall_;
+  StallCause stall_;  // of the last run event, a stall or the end
   RoundTally tally_;
   RunProgress progress_;
   uint64_t last_sequence_ = 0;

@@ -85,6 +85,11 @@ void QualityBook::take(const JournalRecord& record) {
   add(record.base_version(), *notes.evaluation);
 }
 
+void QualityBook::exchange(StateArchive& io) {
+  io.list(versions_, [&io](Quality& q) { io.values(q.version, q.device_count, q.sample_count, q.loss, q.metric); });
+  io.values(late_count_);
+}
+
 const Quality* QualityBook::find(uint32_t version) const {
   const auto found = std::find_if(versions_.rbegin(), versions_.rend(),
                                   [version](const Quality& quality) { return quality.version == version; });

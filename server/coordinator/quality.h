@@ -9,11 +9,12 @@
 #include <deque>
 #include <string>
 
+#include "server/base/state_archive.h"
 #include "server/journal/journal_record.h"
 
 namespace gradstream {
 
-// What the metric of a problem is (docs/operating.md, Quality).
+// What the metric of a problem is (docs/how-to/quality.md).
 enum class QualityMetric : uint8_t {
   kExplainedVariance,  // share, 0 to 1
   kAccuracy,           // share, 0 to 1
@@ -59,6 +60,8 @@ class QualityBook {
   const std::deque<Quality>& versions() const { return versions_; }  // the last ones, in order
   // Evaluations of versions older than the one before the open one.
   uint64_t late_count() const { return late_count_; }
+  // All of it, of a checkpoint.
+  void exchange(StateArchive& io);
 
  private:
   void add(uint32_t version, const UpdateEvaluation& evaluation);

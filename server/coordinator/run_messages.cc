@@ -84,7 +84,7 @@ Task make_task(const RunParameters& parameters, const TaskTerms& terms) {
   task.estimator.id = parameters.local->estimator;
   task.estimator.smoothing = parameters.local->smoothing;
   task.estimator.batch_mode = terms.batch_mode;
-  task.estimator.batch_size = parameters.local->batch_size;
+  task.estimator.batch_size = terms.batch_size == 0 ? parameters.local->batch_size : terms.batch_size;
   for (const uint32_t size : batch_schedule(parameters)) {
     task.estimator.batch_schedule[task.estimator.batch_schedule_count++] = size;
   }

@@ -87,6 +87,16 @@ RunProgress::RunProgress(const RunParameters& parameters)
       accused_from_(first_accused_round(parameters)),
       asks_smoothing_(has_scalars(parameters.local->estimator) && parameters.phase_count() == 1) {}
 
+void RunProgress::exchange(StateArchive& io) {
+  watch_.exchange(io);
+  io.flags(is_known_);
+  io.numbers(unfit_);
+  io.values(known_count_, promise_, loss_sum_, weight_, late_loss_sum_, late_weight_, update_count_, version_count_);
+  io.list(ratios_, [&io](SmoothingRatios& one) { io.values(one.at_quarter, one.at_fourfold, one.weight); });
+  io.values(evaluation_sum_, evaluation_weight_);
+  io.values(smoothing_.fit, smoothing_.ratio, smoothing_.at_quarter, smoothing_.at_fourfold);
+}
+
 uint32_t RunProgress::device_count() const { return std::max(device_count_, known_count_); }
 
 void RunProgress::note(uint32_t device) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/state_archive.h"
 #include "server/journal/journal_record.h"
 #include "server/rules/progress_watch.h"
 #include "server/rules/smoothing_check.h"
@@ -39,6 +40,8 @@ class RunProgress {
   // Of the open version: devices whose updates were refused for their values, and devices heard of so far.
   uint32_t unfit_count() const { return static_cast<uint32_t>(unfit_.size()); }
   uint32_t device_count() const;
+  // All of it, of a checkpoint.
+  void exchange(StateArchive& io);
 
  private:
   void close_version(const JournalRecord& record);

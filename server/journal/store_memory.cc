@@ -1,5 +1,7 @@
 #include "server/journal/store_memory.h"
 
+#include <algorithm>
+
 namespace gradstream {
 
 StoreStatus StoreMemory::append(std::span<const JournalRecord> batch) {
@@ -7,7 +9,9 @@ StoreStatus StoreMemory::append(std::span<const JournalRecord> batch) {
     return status_;
   }
   // The journal has no gaps: a batch that does not follow is our own fault and must not be kept.
-  uint64_t next = records_.empty() ? 1 : records_.back().sequence() + 1;
+  uint64_t next = !records_.empty()      ? records_.back().sequence() + 1
+                  : checkpoints_.empty() ? 1
+                                         : checkpoints_.back().head.sequence + 1;
   for (const JournalRecord& record : batch) {
     if (record.sequence() != next) {
       return StoreStatus::kFailed;
@@ -18,12 +22,61 @@ StoreStatus StoreMemory::append(std::span<const JournalRecord> batch) {
   return StoreStatus::kOk;
 }
 
-StoreStatus StoreMemory::read(const std::function<bool(const JournalRecord&)>& visit) {
+StoreStatus StoreMemory::read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) {
+  if (sequence != 0 && !records_.empty() && records_.front().sequence() > sequence + 1) {
+    return StoreStatus::kCorrupt;
+  }
   for (const JournalRecord& record : records_) {
-    if (!visit(record)) {
+    if (record.sequence() > sequence && !visit(record)) {
       break;
     }
   }
+  return StoreStatus::kOk;
+}
+
+StoreStatus StoreMemory::read_heads(std::vector<CheckpointHead>* out) {
+  out->clear();
+  for (const Checkpoint& checkpoint : checkpoints_) {
+    out->push_back(checkpoint.head);
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus StoreMemory::read_start(CheckpointHead* out) {
+  const bool is_cut = !records_.empty() && records_.front().sequence() > 1;
+  *out = is_cut ? checkpoints_.front().head : CheckpointHead();
+  return StoreStatus::kOk;
+}
+
+StoreStatus StoreMemory::read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) {
+  for (const Checkpoint& checkpoint : checkpoints_) {
+    if (checkpoint.head == head) {
+      *out = checkpoint.bytes;
+      return StoreStatus::kOk;
+    }
+  }
+  return StoreStatus::kCorrupt;
+}
+
+StoreStatus StoreMemory::write_checkpoint(const Checkpoint& checkpoint, uint64_t* written) {
+  if (status_ != StoreStatus::kOk) {
+    return status_;
+  }
+  checkpoints_.push_back(checkpoint);
+  *written = checkpoint.bytes.size();
+  return StoreStatus::kOk;
+}
+
+StoreStatus StoreMemory::cut(const JournalKeep& keep, bool* has_more) {
+  *has_more = false;
+  std::vector<CheckpointHead> heads;
+  CheckpointHead start;
+  GS_ASSERT(read_heads(&heads) == StoreStatus::kOk && read_start(&start) == StoreStatus::kOk);
+  const JournalCut cut = choose_cut(heads, start.sequence, keep);
+  std::erase_if(records_, [&cut](const JournalRecord& record) { return record.sequence() <= cut.sequence; });
+  std::erase_if(checkpoints_, [&cut](const Checkpoint& checkpoint) {
+    return std::count(cut.checkpoints.begin(), cut.checkpoints.end(), checkpoint.head.sequence) > 0;
+  });
   return StoreStatus::kOk;
 }
 

@@ -11,13 +11,20 @@ namespace gradstream {
 class StoreMemory : public Store {
  public:
   StoreStatus append(std::span<const JournalRecord> batch) override;
-  StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override;
+  StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
+  StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
+  StoreStatus read_start(CheckpointHead* out) override;
+  StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override;
+  StoreStatus write_checkpoint(const Checkpoint& checkpoint, uint64_t* written) override;
+  StoreStatus cut(const JournalKeep& keep, bool* has_more) override;
 
   // What the next calls of append return until kOk is set again; a failing append stores nothing.
   void fail_with(StoreStatus status) { status_ = status; }
+  // Those that are kept.
   const std::vector<JournalRecord>& records() const { return records_; }
 
  private:
+  std::vector<Checkpoint> checkpoints_;
   std::vector<JournalRecord> records_;
   StoreStatus status_ = StoreStatus::kOk;
 };

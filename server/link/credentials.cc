@@ -1,5 +1,6 @@
 #include "server/link/credentials.h"
 
+#include <ctime>
 #include <utility>
 
 #include <psa/crypto.h>
@@ -75,6 +76,30 @@ Objection load_credentials(const CredentialPaths& paths, CertificateRole role, C
   return text_of(found.file, paths, role) + " " + found.text;
 }
 
+CertificateEnd first_end(const CredentialPaths& paths, const Credentials& parsed) {
+  CertificateEnd first;
+  const auto take = [&first](const mbedtls_x509_crt* certificate, const std::string& path) {
+    for (; certificate != nullptr && certificate->version != 0; certificate = certificate->next) {
+      const mbedtls_x509_time& end = certificate->valid_to;
+      std::tm time = {};
+      time.tm_year = end.year - 1900;
+      time.tm_mon = end.mon - 1;
+      time.tm_mday = end.day;
+      time.tm_hour = end.hour;
+      time.tm_min = end.min;
+      time.tm_sec = end.sec;
+      const std::time_t seconds = ::timegm(&time);
+      const uint64_t time_ms = seconds <= 0 ? 0 : static_cast<uint64_t>(seconds) * 1000;
+      if (time_ms != 0 && (first.time_ms == 0 || time_ms < first.time_ms)) {
+        first = {path, time_ms};
+      }
+    }
+  };
+  take(parsed.certificate(), paths.certificate);
+  take(parsed.authority(), paths.authority);
+  return first;
+}
+
 Objection CredentialBoard::load(const CredentialPaths& paths) {
   const auto bundle = std::make_shared<CredentialBundle>();
   Credentials parsed;
@@ -82,6 +107,7 @@ Objection CredentialBoard::load(const CredentialPaths& paths) {
   if (!problem) {
     const std::lock_guard<std::mutex> lock(mutex_);
     bundle_ = bundle;
+    end_ = first_end(paths, parsed);
   }
   return problem;
 }

@@ -5,6 +5,7 @@
 #ifndef GRADSTREAM_SERVER_LINK_CREDENTIALS_H_
 #define GRADSTREAM_SERVER_LINK_CREDENTIALS_H_
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,16 +44,27 @@ class CredentialBundle {
 Objection load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
                            Credentials* out);
 
+// Of the server's certificate and the CA of its devices the one that ends first.
+struct CertificateEnd {
+  std::string path;
+  uint64_t time_ms = 0;  // since the epoch; 0: there is none
+};
+// An end beyond what time_t holds counts as none.
+CertificateEnd first_end(const CredentialPaths& paths, const Credentials& parsed);
+
 class CredentialBoard {
  public:
   // Reads, checks, and publishes what is good: handshakes from now on. Objections as above; then nothing has changed.
   Objection load(const CredentialPaths& paths);
   // From any thread. Null: nothing was loaded, and the server takes no certificates.
   std::shared_ptr<const CredentialBundle> read() const;
+  // On the thread of load(), of what was loaded last.
+  const CertificateEnd& end() const { return end_; }
 
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const CredentialBundle> bundle_;
+  CertificateEnd end_;
 };
 
 }  // namespace gradstream

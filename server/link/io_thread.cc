@@ -11,6 +11,19 @@
 
 namespace gradstream {
 
+namespace {
+
+// The entries go, and their memory stays where it is not too much.
+template <typename Entry>
+void keep_memory(std::vector<Entry>& from, std::vector<Entry>* to) {
+  from.clear();
+  if (from.capacity() <= kUsedReportCountMax) {
+    to->swap(from);
+  }
+}
+
+}  // namespace
+
 IoThread::NewSession::NewSession(Tcp::socket socket, Arrival its_arrival, std::shared_ptr<QueueGauge> its_gauge)
     : arrival(std::move(its_arrival)), gauge(std::move(its_gauge)) {
   ErrorCode error;
@@ -56,7 +69,8 @@ void IoThread::stop() {
     home_work_.reset();
     return;
   }
-  deliver();
+  FramePool unused;
+  deliver(unused);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_stopping_ = true;
@@ -86,11 +100,12 @@ void IoThread::drain(const gs_RetryWindow& retry) {
   pending_.push_back({{}, nullptr, std::make_unique<gs_RetryWindow>(retry)});
 }
 
-void IoThread::deliver() {
+void IoThread::deliver(FramePool& frames) {
   if (pending_.empty()) {
     return;
   }
   bool was_empty = false;
+  FrameList sent;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     was_empty = items_.empty();
@@ -99,8 +114,10 @@ void IoThread::deliver() {
     } else {
       std::move(pending_.begin(), pending_.end(), std::back_inserter(items_));
     }
+    sent.swap(sent_);
   }
   pending_.clear();
+  frames.take_back_all(sent);
   if (was_empty) {
     asio::post(io_, [this] { take_items(); });
   }
@@ -116,27 +133,31 @@ void IoThread::beat() {
 }
 
 void IoThread::take_reports() {
-  std::vector<SessionReport> reports;
+  std::vector<SessionReport> reports = std::exchange(handled_, {});
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     reports.swap(reports_);
   }
   room_.notify_one();
   on_reports_(reports);
+  keep_memory(reports, &handled_);
 }
 
 // ---- Orders: this thread's side ------------------------------------------------------------------------------------
 
 void IoThread::take_items() {
-  std::vector<Item> items;
+  std::vector<Item> items = std::exchange(followed_, {});
+  FrameList sent = pool_.frames().release();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     items.swap(items_);
+    sent_.splice(sent_.end(), sent);
   }
   for (Item& item : items) {
     take(item);
   }
   pool_.flush();
+  keep_memory(items, &followed_);
 }
 
 void IoThread::take(Item& item) {

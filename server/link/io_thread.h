@@ -5,7 +5,7 @@
 //
 // Home never waits for this thread. This thread waits for home while kReportCountMax reports lie in the box: that slows
 // down devices that send faster than the coordinator decides, and bounds the memory. Frames on the way to a session
-// count in its QueueGauge.
+// count in its QueueGauge. Their memory comes back with the next delivery, and both boxes keep theirs.
 #ifndef GRADSTREAM_SERVER_LINK_IO_THREAD_H_
 #define GRADSTREAM_SERVER_LINK_IO_THREAD_H_
 
@@ -26,6 +26,9 @@ namespace gradstream {
 
 // In the box of one thread. Reason: about a megabyte, and what the coordinator does in some ten milliseconds.
 inline constexpr size_t kReportCountMax = 1024;
+
+// Entries of a box that is being emptied, whose memory is kept for the next ones. Reason: 64 KB.
+inline constexpr size_t kUsedReportCountMax = 64;
 
 // One call of SessionOwner.
 struct SessionReport {
@@ -53,11 +56,11 @@ class IoThread final : public SessionOwner {
 
   // Codes of TlsContext::start(). From home, once, before any other call.
   Status start();
-  // All from home. What is begun or ordered is kept until deliver().
+  // All from home. What is begun or ordered is kept until deliver(). frames: home's, which get back what was sent.
   void begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge);
   void order(SessionOrder order);
   void drain(const gs_RetryWindow& retry);
-  void deliver();
+  void deliver(FramePool& frames);
   // Asks the thread to show that it runs; when it last did so, by steady_ms().
   void beat();
   uint64_t beaten_ms() const { return beaten_ms_; }
@@ -106,7 +109,9 @@ class IoThread final : public SessionOwner {
   TlsContext tls_;
   ShellCounters counters_;
   SessionPool pool_;
-  std::vector<Item> pending_;  // home's, until deliver()
+  std::vector<Item> pending_;           // home's, until deliver()
+  std::vector<SessionReport> handled_;  // home's: the reports that it looks at; else empty, with their memory
+  std::vector<Item> followed_;          // this thread's: the same of orders
   std::atomic<uint64_t> beaten_ms_ = 0;
   std::atomic<bool> is_beat_due_ = false;  // asked for, and not shown yet
 
@@ -114,6 +119,7 @@ class IoThread final : public SessionOwner {
   std::condition_variable room_;
   std::vector<Item> items_;
   std::vector<SessionReport> reports_;
+  FrameList sent_;  // memory of frames, on its way home
   bool is_stopping_ = false;
   std::thread thread_;
 };

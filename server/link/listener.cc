@@ -20,9 +20,10 @@ Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimi
       pool_(io, context, limits_.session, counters, fault_lines_, *this),
       acceptor_(io),
       accept_retry_(io),
-      lobby_(io, limits.session.handshake_deadline_ms,
-             {[this](std::string_view identity) { return standing_of(identity); }, [this] { tend_now(); },
-              [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
+      lobby_(
+          io, limits.session.handshake_deadline_ms,
+          {[this](std::string_view identity, std::unique_ptr<KnownPsk>* known) { return standing_of(identity, known); },
+           [this] { tend_now(); }, [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
       takes_certificates_(context.takes_certificates()),
       signatures_{{}, SteadyTimer(io), 0},
       silent_claims_(limits.connection_count_max) {}
@@ -83,7 +84,7 @@ void Listener::send(SessionId session, const ServerMessage& message, bool has_mo
   }
   SessionOrder what;
   what.session = session;
-  const Status status = make_frame(message, limits_.session, found->second.gauge.get(), &what.frame);
+  const Status status = make_frame(message, limits_.session, found->second.gauge.get(), pool_.frames(), &what.frame);
   if (status == Status::kOutOfMemory) {
     what.kind = SessionOrder::Kind::kOverload;
     found->second.is_closing = true;
@@ -115,13 +116,20 @@ void Listener::note_rest(SessionId session, Entry& entry, const ServerMessage& m
   }
   entry.rest = next_rest_++;
   entry.retry = message.which_body == gs_ServerMessage_ack_tag ? message.body.ack.retry : message.body.wait.retry;
-  resting_[entry.rest] = session;
-  if (lobby_.waiting_count() > 0) {
-    tend_soon();
+  if (entry.rest_node.empty()) {
+    resting_[entry.rest] = session;
+  } else {
+    entry.rest_node.key() = entry.rest;
+    resting_.insert(resting_.end(), std::move(entry.rest_node));
   }
+  offer_places();
 }
 
-void Listener::end_rest(Entry& entry) { resting_.erase(std::exchange(entry.rest, 0)); }
+void Listener::end_rest(Entry& entry) {
+  if (entry.rest != 0) {
+    entry.rest_node = resting_.extract(std::exchange(entry.rest, 0));
+  }
+}
 
 void Listener::close(SessionId session, gs_Reason reason) {
   if (const auto found = sessions_.find(session); found != sessions_.end()) {
@@ -158,7 +166,13 @@ void Listener::flush() {
     pool_.flush();
   }
   for (const Thread& thread : threads_) {
-    thread.io->deliver();
+    thread.io->deliver(pool_.frames());
+  }
+}
+
+void Listener::offer_places() {
+  if (lobby_.waiting_count() > 0) {
+    tend_soon();
   }
 }
 
@@ -205,15 +219,17 @@ uint64_t Listener::beaten_ms(uint64_t now_ms) {
 
 // ---- From the lobby ------------------------------------------------------------------------------------------------
 
-Standing Listener::standing_of(std::string_view identity) const {
-  PskEntry entry;
-  if (!lookup_ || !lookup_(identity, &entry)) {
+Standing Listener::standing_of(std::string_view identity, std::unique_ptr<KnownPsk>* known) const {
+  if (!lookup_) {
     return Standing::kNobody;
   }
-  entry.key.wipe();
-  return entry.refusal != PskRefusal::kNone ? Standing::kNobody
-         : entry.claim != 0                 ? Standing::kClaim
-                                            : Standing::kDevice;
+  *known = std::make_unique<KnownPsk>();
+  KnownPsk& found = **known;
+  found.identity = identity;
+  found.is_known = lookup_(identity, &found.entry);
+  return !found.is_known || found.entry.refusal != PskRefusal::kNone ? Standing::kNobody
+         : found.entry.claim != 0                                    ? Standing::kClaim
+                                                                     : Standing::kDevice;
 }
 
 void Listener::tend_soon() {
@@ -281,13 +297,21 @@ bool Listener::make_room_for_connection(const Guest& guest) {
                silent != 0) {
       replaced_claim_ = silent;
       replace(silent);
-    } else if (replaced_claim_ == 0 && !resting_.empty() && may_displace(guest)) {
+    } else if (replaced_claim_ == 0 && may_displace(guest) && has_resting()) {
       yield(resting_.begin()->second);
     } else {
       break;
     }
   }
   return sessions_.size() < session_count_max(limits_);
+}
+
+// Whether a device waits and owes nothing. Where none does, one whose Pull is held is answered and then does.
+bool Listener::has_resting() {
+  if (resting_.empty()) {
+    owner_.on_place_wanted();
+  }
+  return !resting_.empty();
 }
 
 // The oldest handshake of the address that has most, among those of the least standing. It has no better standing than

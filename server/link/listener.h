@@ -12,8 +12,9 @@
 //
 // Over connection_count_max a session that is closing makes room: nobody holds a place by not reading its last words.
 // Then a handshake of lesser standing does, for a device a claim that says nothing, and then the device that has waited
-// the longest, after an Ack or a Wait. It gets a Drain with the window of that. So a fleet of more devices than places
-// shares them, and a device that trains or uploads keeps its own. Over handshake_count_max a half-open session makes
+// the longest, after an Ack or a Wait. It gets a Drain with the window of that. Where nobody waits so, the device whose
+// Pull has been held the longest gets a Wait, and then the Drain. So a fleet of more devices than places shares them,
+// and a device that trains or uploads keeps its own. Over handshake_count_max a half-open session makes
 // room for a guest of its own standing or a better one. It is the oldest of the address that has most: a device
 // finishes its handshake in milliseconds to seconds, so the oldest is the one that stalls. Thus peers that name nobody
 // keep no device out. Who is closed for want of a place is counted and logged, at most one line a second each. At
@@ -74,7 +75,8 @@ size_t session_count_max(const ListenerLimits& limits);
 class Listener : public SessionOwner {
  public:
   // Reports go to `owner`, for established sessions only. lookup: tells who is enrolled, on home's thread, once for
-  // each connection that names somebody; null: nobody is preferred. Everything must outlive the listener.
+  // each connection that names somebody; a handshake that begins at once uses what it said. null: nobody is preferred.
+  // Everything must outlive the listener.
   Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
            SessionOwner& owner, PskLookup lookup = nullptr);
   ~Listener() override;
@@ -93,6 +95,8 @@ class Listener : public SessionOwner {
   void answer_claim(SessionId session, gs_Reason reason);
   void admit(SessionId session, TlsFault refusal, uint32_t device);
   void flush();
+  // A device may give its place, which the listener does not see by what is sent: its Pull is held.
+  void offer_places();
   void close_accepting();
   // Drain to every session, then a close of each; a session with an update that has no Ack yet gets that first.
   void drain(const gs_RetryWindow& retry);
@@ -119,18 +123,20 @@ class Listener : public SessionOwner {
     AddressKey address = 0;
     Standing standing = Standing::kNobody;
   };
+  using Resting = std::map<uint64_t, SessionId>;
   struct Entry {
     std::shared_ptr<QueueGauge> gauge;
     uint32_t device = kNoDevice;  // once established, and no claim
     uint32_t claim = 0;           // once established, and no device
     uint16_t thread = 0;          // index
     bool half_open = true;
-    bool is_closing = false;    // by this end: what its thread has read meanwhile counts no more
-    bool is_leaving = false;    // ordered out at a cap; the report of its end is still to come
-    bool was_late = false;      // and keeps its place for that
-    bool is_stay_told = false;  // in the log
-    uint64_t rest = 0;          // its key in resting_; 0: it does not wait
-    gs_RetryWindow retry = {};  // of its wait
+    bool is_closing = false;            // by this end: what its thread has read meanwhile counts no more
+    bool is_leaving = false;            // ordered out at a cap; the report of its end is still to come
+    bool was_late = false;              // and keeps its place for that
+    bool is_stay_told = false;          // in the log
+    uint64_t rest = 0;                  // its key in resting_; 0: it does not wait
+    Resting::node_type rest_node = {};  // while it does not: the one that it had there
+    gs_RetryWindow retry = {};          // of its wait
   };
   // A limit that keeps somebody out.
   struct Cap {
@@ -181,13 +187,14 @@ class Listener : public SessionOwner {
   void note_waited(const Guest& guest);
   void note_connection_over_cap(const Cap& cap);
   void note_handshake_over_cap(const Cap& cap);
-  Standing standing_of(std::string_view identity) const;
+  Standing standing_of(std::string_view identity, std::unique_ptr<KnownPsk>* known) const;
   void tend_soon();
   void tend_now();
   void tend();
   void begin_session(Guest guest);
   void order(const Entry& entry, SessionOrder order);
   bool make_room_for_connection(const Guest& guest);
+  bool has_resting();
   bool make_room_for_handshake(const Guest& guest);
   bool may_displace(const Guest& guest) const;
   bool may_sign_for(const Guest& guest);
@@ -224,7 +231,7 @@ class Listener : public SessionOwner {
   std::map<SessionId, HalfOpen> half_open_;  // of these, in order of age
   std::set<SessionId> closing_;              // in order of age
   size_t leaving_count_ = 0;
-  std::map<uint64_t, SessionId> resting_;  // devices that wait and owe nothing, the longest-resting one first
+  Resting resting_;  // devices that wait and owe nothing, the longest-resting one first
   uint64_t next_rest_ = 1;
   std::map<uint32_t, SessionId> silent_;  // by device: established, no Hello yet
   SilentClaims silent_claims_;

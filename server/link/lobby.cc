@@ -34,7 +34,7 @@ bool Lobby::enter(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, s
     return false;
   }
   socket.non_blocking(true, ignored);
-  Guest& guest = guests_.emplace(id, Guest{id, std::move(socket), {peer, {}, steady_ms()}}).first->second;
+  Guest& guest = guests_.emplace(id, Guest{id, std::move(socket), {peer, {}, steady_ms(), nullptr}}).first->second;
   waiting_[0].insert(id);
   ++silent_counts_[address_key(peer.address())];
   arm_timer();
@@ -125,13 +125,15 @@ void Lobby::read(Guest& guest) {
     });
     return;
   }
-  guest.standing = hello.identity.empty() ? Standing::kNobody : events_.standing_of(hello.identity);
+  guest.standing =
+      hello.identity.empty() ? Standing::kNobody : events_.standing_of(hello.identity, &guest.arrival.known);
   guest.wants_signature = hello.is_hello && !hello.has_psk;
   settle(guest);
 }
 
-// A peer that has left is its session's matter, which says so.
+// A peer that has left is its session's matter, which says so. Who has to wait is looked up again when its turn comes.
 void Lobby::settle(Guest& guest) {
+  const SessionId id = guest.id;
   const auto count = silent_counts_.find(address_key(guest.arrival.peer.address()));
   if (--count->second == 0) {
     silent_counts_.erase(count);
@@ -139,6 +141,9 @@ void Lobby::settle(Guest& guest) {
   waiting_[0].erase(guest.id);
   waiting_[static_cast<size_t>(guest.standing)].insert(guest.id);
   events_.on_ready();
+  if (const auto waiting = guests_.find(id); waiting != guests_.end()) {
+    waiting->second.arrival.known.reset();
+  }
 }
 
 // ---- The deadline --------------------------------------------------------------------------------------------------

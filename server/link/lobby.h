@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,8 @@ class Lobby {
   };
   // All on the thread of the io_context.
   struct Events {
-    std::function<Standing(std::string_view identity)> standing_of;
+    // Also *known, where the identity was looked up: it is dropped unless the guest is taken within on_ready.
+    std::function<Standing(std::string_view identity, std::unique_ptr<KnownPsk>* known)> standing_of;
     std::function<void()> on_ready;  // somebody waits
     std::function<void(const Guest& guest, Turned why)> on_turned_away;
   };

@@ -74,7 +74,7 @@ uint64_t patience_after(const ServerMessage& message, const SessionLimits& limit
       return message.body.task.deadline_ms == 0 ? limits.session_idle_max_ms
                                                 : answer_ms + message.body.task.deadline_ms;
     case gs_ServerMessage_ack_tag:
-      return answer_ms + message.body.ack.retry.max_ms;
+      return message.body.ack.hold ? limits.session_idle_max_ms : answer_ms + message.body.ack.retry.max_ms;
     case gs_ServerMessage_wait_tag:
       return answer_ms + message.body.wait.retry.max_ms;
     default:
@@ -87,7 +87,8 @@ size_t cost_of(const std::vector<uint8_t>& frame) { return frame.size() + kQueue
 
 }  // namespace
 
-Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out) {
+Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, FramePool& pool,
+                  OutFrame* out) {
   uint8_t frame[kFrameSizeMax];
   const Result<size_t> size = encode_frame(message, frame);
   if (!size.ok()) {
@@ -98,7 +99,7 @@ Status make_frame(const ServerMessage& message, const SessionLimits& limits, Que
     return Status::kOutOfMemory;
   }
   *gauge += cost;
-  out->bytes.assign(frame, frame + size.value());  // a buffer of the frame's own size, not of the largest one's
+  out->frame = pool.make({frame, size.value()});
   out->patience_ms = patience_after(message, limits);
   out->is_ack = message.which_body == gs_ServerMessage_ack_tag;
   out->is_rest = is_rest(message);
@@ -107,15 +108,15 @@ Status make_frame(const ServerMessage& message, const SessionLimits& limits, Que
 
 Session::Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge,
                  TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
-                 SessionOwner& owner)
+                 FramePool& pool, SessionOwner& owner)
     : id_(id),
       context_(context),
       limits_(limits),
       counters_(counters),
       fault_lines_(fault_lines),
+      pool_(pool),
       owner_(&owner),
-      peer_(arrival.peer),
-      first_bytes_(std::move(arrival.bytes)),
+      arrival_(std::move(arrival)),
       timer_(socket.get_executor()),
       gauge_(std::move(gauge)) {
   // The stream's callback holds no reference to the session: end() silences it first.
@@ -129,9 +130,10 @@ uint64_t Session::now_ms() const { return steady_ms(); }
 void Session::start() {
   state_ = State::kTls;
   clock_.state_begin_ms = now_ms();  // whoever waited in the lobby has the whole time of a handshake
-  const bool has_bytes = !first_bytes_.empty();
-  if (stream_->start(std::move(first_bytes_)) != Status::kOk) {
-    log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", text_of(peer_)));
+  const bool has_bytes = !arrival_.bytes.empty();
+  if (stream_->start(std::move(arrival_.bytes), std::move(arrival_.known)) != Status::kOk) {
+    log_event(LogLevel::kError, "session_out_of_memory",
+              Fields().add("session", id_).add("peer", text_of(arrival_.peer)));
     end();
     return;
   }
@@ -146,7 +148,7 @@ void Session::queue(const ServerMessage& message) {
     return;
   }
   OutFrame frame;
-  const Status status = make_frame(message, limits_, gauge_.get(), &frame);
+  const Status status = make_frame(message, limits_, gauge_.get(), pool_, &frame);
   if (status == Status::kOk) {
     queue(std::move(frame));
   } else if (status == Status::kOutOfMemory) {
@@ -159,11 +161,11 @@ void Session::queue(const ServerMessage& message) {
 
 void Session::queue(OutFrame frame) {
   if (!is_open()) {
-    *gauge_ -= cost_of(frame.bytes);
+    *gauge_ -= cost_of(frame.frame.front());
     return;
   }
   note_sent(frame);
-  queue_.push_back(std::move(frame.bytes));
+  queue_.splice(queue_.end(), frame.frame);
   tail_has_more_ = frame.has_more;
   if (drain_message_ && !upload_begun_) {
     drain(*std::exchange(drain_message_, nullptr));
@@ -192,7 +194,8 @@ void Session::flush() {
 }
 
 void Session::queue_frame(std::span<const uint8_t> frame) {
-  *gauge_ += cost_of(queue_.emplace_back(frame.begin(), frame.end()));
+  queue_.splice(queue_.end(), pool_.make(frame));
+  *gauge_ += cost_of(queue_.back());
   tail_has_more_ = false;
 }
 
@@ -396,7 +399,7 @@ void Session::establish() {
   ++counters_.handshakes.sessions_established;
   if (is_logged(LogLevel::kDebug)) {
     log_event(LogLevel::kDebug, "session_established",
-              Fields().add("session", id_).add("peer", text_of(peer_)).add("device", identity()));
+              Fields().add("session", id_).add("peer", text_of(arrival_.peer)).add("device", identity()));
   }
   owner_->on_session_established(id_, device(), claim());
 }
@@ -405,7 +408,7 @@ void Session::fail_tls() {
   const TlsFault fault = stream_->fault();
   ++*counter_of(fault, counters_);
   Fields fields;
-  fields.add("session", id_).add("peer", text_of(peer_));
+  fields.add("session", id_).add("peer", text_of(arrival_.peer));
   if (!identity().empty()) {
     fields.add("identity", identity());
   }
@@ -505,7 +508,7 @@ void Session::refuse_device_at_claim() {
     log_event(LogLevel::kWarn, "claim_refused",
               Fields()
                   .add("device", identity())
-                  .add("peer", text_of(peer_))
+                  .add("peer", text_of(arrival_.peer))
                   .add("reason", reason_name(gs_Reason_REASON_UNEXPECTED_MESSAGE))
                   .add("remedy", "this device does not know claims: give it an identity file of its own"));
   }
@@ -518,7 +521,7 @@ void Session::refuse_malformed(const char* what) {
     log_event(LogLevel::kWarn, "malformed_frame",
               Fields()
                   .add("session", id_)
-                  .add("peer", text_of(peer_))
+                  .add("peer", text_of(arrival_.peer))
                   .add("device", identity())
                   .add("what", what)
                   .add("remedy", "update the device's firmware: docs/wire.md is the format"));
@@ -572,7 +575,7 @@ void Session::write_queued() {
     counters_.traffic.frames_sent += count;
     for (; count > 0; --count) {
       *gauge_ -= cost_of(queue_.front());
-      queue_.pop_front();
+      pool_.take_back(queue_);
     }
   }
 }
@@ -682,7 +685,7 @@ void Session::on_deadline(Deadline deadline) {
                   .add("limit", row.name)
                   .add("state", row.state)
                   .add("session", id_)
-                  .add("peer", text_of(peer_))
+                  .add("peer", text_of(arrival_.peer))
                   .add("device", identity())
                   .add("remedy", row.remedy));
   }

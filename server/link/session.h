@@ -9,6 +9,7 @@
 // kOpen the peer is due:
 //   after a Task              within the task's own deadline plus answer_deadline_ms (session_idle_max_ms without one)
 //   after Ack, Wait           within the retry window plus answer_deadline_ms
+//   after an Ack with hold    within session_idle_max_ms: it may stand for a Pull, whose answer this end then owes
 //   after anything else sent  within answer_deadline_ms
 //   while this end owes it an answer  within session_idle_max_ms
 //   after StatusReport, or before an update's last piece  within answer_deadline_ms for the next frame, and within
@@ -21,7 +22,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -34,6 +34,7 @@
 #include "server/base/asio_alias.h"
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
+#include "server/link/frame_pool.h"
 #include "server/link/shell_counters.h"
 #include "server/link/tls_stream.h"
 
@@ -81,17 +82,19 @@ using QueueGauge = std::atomic<size_t>;
 
 // A message as its session sends it.
 struct OutFrame {
-  std::vector<uint8_t> bytes;
+  FrameList frame;  // of one
+  size_t size() const { return frame.front().size(); }
   uint64_t patience_ms = 0;  // the peer is due so long after it
   bool is_ack = false;
-  bool is_rest = false;   // an Ack or a Wait: whoever gets it owes nothing until its window is over
+  bool is_rest = false;   // whoever gets it owes nothing until its window is over
   bool has_more = false;  // its session keeps it until something is queued behind it, or the session closes
 };
-// Whether the device that gets it waits then, and owes nothing; and whether this of it ends that.
+// Whether the device that gets it waits then, and owes nothing. After an Ack with hold it waits for an answer.
 inline bool is_rest(const ServerMessage& message) {
-  return message.which_body == gs_ServerMessage_ack_tag || message.which_body == gs_ServerMessage_wait_tag;
+  return message.which_body == gs_ServerMessage_wait_tag ||
+         (message.which_body == gs_ServerMessage_ack_tag && !message.body.ack.hold);
 }
-
+// Whether this of the device ends its rest.
 inline bool ends_rest(const DeviceMessage& message) { return message.which_body != gs_DeviceMessage_status_report_tag; }
 
 inline ServerMessage drain_message(const gs_RetryWindow& retry) {
@@ -103,14 +106,16 @@ inline ServerMessage drain_message(const gs_RetryWindow& retry) {
 }
 
 // From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
-// encoded.
-Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out);
+// encoded. The pool is the calling thread's.
+Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, FramePool& pool,
+                  OutFrame* out);
 
 // A connection before its session.
 struct Arrival {
   Tcp::endpoint peer;
-  std::vector<uint8_t> bytes;  // read of it so far
-  uint64_t accepted_ms = 0;    // by steady_ms(), where its time in the lobby begins
+  std::vector<uint8_t> bytes;       // read of it so far
+  uint64_t accepted_ms = 0;         // by steady_ms(), where its time in the lobby begins
+  std::unique_ptr<KnownPsk> known;  // of the identity in the bytes; null: it was not looked up just now
 };
 
 // Who owns the sessions. All calls come from the thread of the session's io_context.
@@ -129,15 +134,18 @@ class SessionOwner {
   virtual void on_session_stays(SessionId, bool /*is_uploading*/) {}
   // Nothing more is read of it, and what is left is its last words: handshakes that failed too.
   virtual void on_session_closing(SessionId) {}
+  // A device waits for a place, and nobody rests: a device whose Pull is held is to be answered, so that it rests.
+  virtual void on_place_wanted() {}
   // The last call for this session. One that never was established has no other call but on_session_closing().
   virtual void on_session_ended(SessionId session) = 0;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // socket: with TCP_NODELAY; its io_context's thread makes all calls. gauge: of this session.
+  // socket: with TCP_NODELAY; its io_context's thread makes all calls. gauge: of this session. pool: of its thread.
   Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge, TlsContext& context,
-          const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines, SessionOwner& owner);
+          const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines, FramePool& pool,
+          SessionOwner& owner);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -223,17 +231,17 @@ class Session : public std::enable_shared_from_this<Session> {
   const SessionLimits& limits_;
   ShellCounters& counters_;
   FaultLines& fault_lines_;
+  FramePool& pool_;
   SessionOwner* owner_;
-  const Tcp::endpoint peer_;
-  std::vector<uint8_t> first_bytes_;  // until start()
+  Arrival arrival_;  // all but the peer until start()
   std::shared_ptr<TlsStream> stream_;
   SteadyTimer timer_;
   Clock clock_;
   State state_ = State::kNew;
   bool pumping_ = false;
   FrameReader reader_;
-  std::list<std::vector<uint8_t>> queue_;  // an empty deque would take half a kilobyte
-  bool tail_has_more_ = false;             // of the queue's last frame
+  FrameList queue_;
+  bool tail_has_more_ = false;  // of the queue's last frame
   const std::shared_ptr<QueueGauge> gauge_;
   bool owes_answer_ = false;  // this end, to the last frame of the peer
   bool is_resting_ = false;   // the last thing said was an Ack or a Wait; see also Listener::note_rest()

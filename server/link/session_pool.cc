@@ -12,7 +12,7 @@ SessionPool::~SessionPool() { abort_all(); }
 
 void SessionPool::begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge) {
   auto session = std::make_shared<Session>(id, std::move(socket), std::move(arrival), std::move(gauge), context_,
-                                           limits_, counters_, fault_lines_, *this);
+                                           limits_, counters_, fault_lines_, frames_, *this);
   sessions_[id] = session;
   session->start();
 }

@@ -50,6 +50,8 @@ class SessionPool final : public SessionOwner {
   void abort_all();
   // The session, or null once it has ended.
   Session* find(SessionId session) const;
+  // Of this thread's frames.
+  FramePool& frames() { return frames_; }
 
  private:
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
@@ -68,6 +70,7 @@ class SessionPool final : public SessionOwner {
   ShellCounters& counters_;
   FaultLines& fault_lines_;
   SessionOwner& owner_;
+  FramePool frames_;
   std::map<SessionId, std::shared_ptr<Session>> sessions_;  // in order of age
   std::vector<SessionId> touched_;                          // by the orders since the last flush
 };

@@ -56,124 +56,6 @@ std::string mbedtls_text(int code) {
 
 }  // namespace
 
-const char* tls_fault_event(TlsFault fault) {
-  switch (fault) {
-    case TlsFault::kNone:
-      return "tls_ok";
-    case TlsFault::kNotTls:
-      return "tls_plain_text_peer";
-    case TlsFault::kTlsVersion:
-      return "tls_version";
-    case TlsFault::kUnknownIdentity:
-      return "tls_unknown_identity";
-    case TlsFault::kRevoked:
-      return "tls_revoked_identity";
-    case TlsFault::kInactive:
-      return "tls_inactive_identity";
-    case TlsFault::kExpiredKey:
-      return "tls_expired_key";
-    case TlsFault::kClaimEnded:
-      return "tls_claim_ended";
-    case TlsFault::kWrongKey:
-      return "tls_wrong_key";
-    case TlsFault::kNoPsk:
-      return "tls_no_psk";
-    case TlsFault::kKeyExchange:
-      return "tls_key_exchange";
-    case TlsFault::kRecordTooLarge:
-      return "tls_record_too_large";
-    case TlsFault::kCertificateExpired:
-      return "tls_certificate_expired";
-    case TlsFault::kCertificateEarly:
-      return "tls_certificate_not_yet_valid";
-    case TlsFault::kCertificateForeign:
-      return "tls_certificate_foreign";
-    case TlsFault::kCertificateUsage:
-      return "tls_certificate_usage";
-    case TlsFault::kCertificateName:
-      return "tls_certificate_name";
-    case TlsFault::kCertificateBroken:
-      return "tls_certificate_broken";
-    case TlsFault::kNoCertificate:
-      return "tls_no_certificate";
-    case TlsFault::kServerUntrusted:
-      return "tls_server_untrusted";
-    case TlsFault::kRegistrationLimit:
-      return "tls_registration_limit";
-    case TlsFault::kRegistrationFailed:
-      return "tls_registration_failed";
-    case TlsFault::kPeerAlert:
-      return "tls_peer_alert";
-    case TlsFault::kPeerClosed:
-      return "tls_peer_closed";
-    case TlsFault::kProtocol:
-      return "tls_protocol";
-  }
-  return "tls_protocol";
-}
-
-const char* tls_fault_remedy(TlsFault fault) {
-  switch (fault) {
-    case TlsFault::kNone:
-      return "";
-    case TlsFault::kNotTls:
-      return "the peer speaks no TLS: this port takes gradstream devices over TLS 1.3 only";
-    case TlsFault::kTlsVersion:
-      return "the peer speaks an older TLS: enable TLS 1.3 in its configuration";
-    case TlsFault::kUnknownIdentity:
-      return "enrol it with `gradstream device add`, or correct its identity file";
-    case TlsFault::kRevoked:
-      return "the device was revoked: enrol it under a new name to let it in again";
-    case TlsFault::kInactive:
-      return "the device is pending or disabled: `gradstream device enable` lets it in";
-    case TlsFault::kExpiredKey:
-      return "its key was rotated and the window is over: give it the file of the last `gradstream device rotate`";
-    case TlsFault::kClaimEnded:
-      return "the claim's time is over: `gradstream claim add` makes another one, and the device needs its file";
-    case TlsFault::kWrongKey:
-      return "its identity file is not the one that `gradstream device add` or `rotate` wrote last";
-    case TlsFault::kNoPsk:
-      return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
-    case TlsFault::kKeyExchange:
-      return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
-             "true (no forward secrecy)";
-    case TlsFault::kRecordTooLarge:
-      return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 1,024 bytes: use a client "
-             "that knows it";
-    case TlsFault::kCertificateExpired:
-      return "sign the device a new certificate, and compare its dates with this machine's clock";
-    case TlsFault::kCertificateEarly:
-      return "its time begins later: compare its dates with this machine's clock";
-    case TlsFault::kCertificateForeign:
-      return "sign the device's certificate by the CA of server.device_ca_file; if that CA was replaced, keep both in "
-             "the file for a while";
-    case TlsFault::kCertificateUsage:
-      return "sign it for clients: extendedKeyUsage clientAuth, keyUsage digitalSignature, a key over P-256";
-    case TlsFault::kCertificateName:
-      return "its CN is to be the device's name: 1 to 56 printable ASCII characters without spaces, commas, / and ~";
-    case TlsFault::kCertificateBroken:
-      return "the certificate cannot be read or its key is another one: ECDSA over P-256, at most 900 bytes, and the "
-             "key that it was signed for";
-    case TlsFault::kNoCertificate:
-      return "give the device a certificate of the device CA, or a pre-shared key";
-    case TlsFault::kServerUntrusted:
-      return "the device does not believe server.certificate_file: see its console; compare its CA, its dates and the "
-             "name that the device dials";
-    case TlsFault::kRegistrationLimit:
-      return "the device tries again; see registrations_per_s_max and registration_device_count_max of server.limits, "
-             "and who holds certificates for so many names";
-    case TlsFault::kRegistrationFailed:
-      return "free space or repair the disk; the device tries again by itself";
-    case TlsFault::kPeerAlert:
-      return "see the device's console";
-    case TlsFault::kPeerClosed:
-      return "none needed if the device was reset; else check the link";
-    case TlsFault::kProtocol:
-      return "check the link for lost or foreign bytes; the device dials again";
-  }
-  return "";
-}
-
 // ---- TlsContext ----------------------------------------------------------------------------------------------------
 
 TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board)
@@ -234,7 +116,7 @@ int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
     const bool is_refused = !stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone;
     return is_refused ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
   }
-  const Credentials& credentials = *stream->credentials_;
+  const Credentials& credentials = *stream->during_handshake_.credentials;
   stream->has_shown_certificate_ = true;
   mbedtls_ssl_set_hs_ca_chain(ssl, credentials.authority(), nullptr);
   return mbedtls_ssl_set_hs_own_cert(ssl, credentials.certificate(), credentials.key());
@@ -244,7 +126,7 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
   auto* const self = static_cast<TlsContext*>(context);
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
   stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kHelloIdentitySizeMax));
-  stream->identity_known_ = identity_size <= kHelloIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
+  stream->identity_known_ = identity_size <= kHelloIdentitySizeMax && stream->look_up(self->lookup_);
   if (!stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone) {
     // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
     const unsigned char alert = !stream->identity_known_                         ? kAlertUnknownPskIdentity
@@ -267,15 +149,15 @@ TlsStream::TlsStream(Tcp::socket socket, TlsContext& context, std::function<void
 
 TlsStream::~TlsStream() { mbedtls_ssl_free(&ssl_); }
 
-Status TlsStream::start(std::vector<uint8_t> first_bytes) {
+Status TlsStream::start(std::vector<uint8_t> first_bytes, std::unique_ptr<KnownPsk> known) {
   ErrorCode ignored;
   socket_.non_blocking(true, ignored);
   if (mbedtls_ssl_setup(&ssl_, &context_.config_) != 0) {
     return Status::kOutOfMemory;
   }
   mbedtls_ssl_set_user_data_p(&ssl_, this);
-  credentials_ = context_.credentials();
-  if (credentials_ != nullptr) {
+  during_handshake_ = {context_.credentials(), std::move(known)};
+  if (during_handshake_.credentials != nullptr) {
     mbedtls_ssl_set_verify(&ssl_, &TlsStream::on_verify, this);
   }
   mbedtls_ssl_set_bio(&ssl_, this, &TlsStream::bio_send, &TlsStream::bio_receive, nullptr);
@@ -299,7 +181,7 @@ Status TlsStream::handshake() {
     if (code == 0) {
       established_ = true;
       const Status admitted = admit_certificate();
-      credentials_ = nullptr;
+      during_handshake_ = {};
       flush();
       return admitted;
     }
@@ -313,6 +195,15 @@ Status TlsStream::handshake() {
     }
     return fail(code);
   }
+}
+
+bool TlsStream::look_up(const PskLookup& lookup) {
+  const std::unique_ptr<KnownPsk> known = std::move(during_handshake_.known);
+  if (known == nullptr || known->identity != identity_) {
+    return lookup(identity_, &entry_);
+  }
+  entry_ = std::move(known->entry);
+  return known->is_known;
 }
 
 // Once for each certificate of the chain, the device's own last.
@@ -470,18 +361,18 @@ void TlsStream::flush() {
   if (writing_ || out_.empty() || !socket_.is_open()) {
     return;
   }
-  in_flight_ = std::exchange(out_, {});
   // Nearly always the socket takes a flight at once, and nothing has to be waited for.
   ErrorCode refusal;
-  const size_t sent = socket_.write_some(asio::buffer(in_flight_), refusal);
+  const size_t sent = socket_.write_some(asio::buffer(out_), refusal);
   if (!refusal) {
     wire_bytes_sent_ += sent;
-    in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<ptrdiff_t>(sent));
-    if (in_flight_.empty()) {
-      in_flight_ = {};  // an idle stream keeps no memory for its last flight
+    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent));
+    if (out_.empty()) {
+      context_.spare_ = std::exchange(out_, {});  // an idle stream keeps no memory for its last flight
       return;
     }
   }  // else the write below meets the same error, and reports it as an event
+  in_flight_ = std::exchange(out_, {});
   writing_ = true;
   const auto self = shared_from_this();
   asio::async_write(socket_, asio::buffer(in_flight_),
@@ -529,29 +420,63 @@ void TlsStream::close() {
   socket_.close(ignored);
 }
 
+// The buffers of a read, as Asio asks for them: whenever it tries the socket. A wait for the socket in place of a read
+// would cost a call of epoll_ctl each time. A read costs none: the socket was registered, edge-triggered, when it was
+// opened, and Asio waits for the next edge only when a try finds nothing.
+struct TlsStream::ReadPlace {
+  TlsStream* stream;  // which the read's handler keeps alive
+  const asio::mutable_buffer* begin() const {
+    asio::mutable_buffer& place = stream->context_.place_;
+    place = stream->choose_place();
+    return &place;
+  }
+  const asio::mutable_buffer* end() const { return &stream->context_.place_ + 1; }
+};
+
 void TlsStream::arm_read() {
-  if (reading_ || peer_gone_ || !input_.empty() || !socket_.is_open()) {
+  if (reading_.is_under_way || peer_gone_ || !input_.empty() || !socket_.is_open()) {
     return;
   }
-  reading_ = true;
-  socket_.async_wait(Tcp::socket::wait_read,
-                     [self = shared_from_this()](const ErrorCode& error) { self->on_readable(error); });
+  reading_.is_under_way = true;
+  reading_.is_beginning = true;
+  socket_.async_read_some(ReadPlace{this}, [self = shared_from_this()](const ErrorCode& error, size_t size) {
+    self->on_read(error, size);
+  });
+  reading_.is_beginning = false;
 }
 
-void TlsStream::on_readable(const ErrorCode& error) {
-  reading_ = false;
+// The scratch, where on_read() is called as soon as the bytes are there: when the loop tries the socket after an edge.
+// If bytes are there when the read begins, or a write ends with it, other streams may read in between. Then the read
+// takes one byte to a place of its own, and on_read() fetches the others.
+asio::mutable_buffer TlsStream::choose_place() {
+  reading_.is_apart = reading_.is_beginning || writing_;
+  if (reading_.is_apart) {
+    return asio::buffer(&reading_.first_byte, sizeof reading_.first_byte);
+  }
+  context_.scratch_reader_ = this;
+  return asio::buffer(context_.scratch_);
+}
+
+void TlsStream::on_read(const ErrorCode& error, size_t size) {
+  reading_.is_under_way = false;
+  std::vector<uint8_t>& scratch = context_.scratch_;
   ErrorCode code = error;
-  const size_t size = code ? 0 : socket_.read_some(asio::buffer(context_.scratch_), code);
+  if (!code && reading_.is_apart) {
+    scratch[0] = reading_.first_byte;
+    size += socket_.read_some(asio::buffer(scratch) + size, code);
+  } else if (!code) {
+    GS_ASSERT(context_.scratch_reader_ == this);  // else these are the bytes of another stream
+  }
   wire_bytes_received_ += size;
-  if (code == asio::error::would_block || (!code && shut_)) {
+  if (code == asio::error::would_block) {
+    code.clear();
+  }
+  if (!code && shut_) {
     arm_read();
     return;
   }
-  if (code) {
-    peer_gone_ = true;
-  } else {
-    input_ = {context_.scratch_.data(), size};
-  }
+  peer_gone_ = peer_gone_ || code;
+  input_ = {scratch.data(), size};
   notify();
   // The next stream reads into the same scratch. What is left is what the owner does not take now.
   kept_ = std::vector<uint8_t>(input_.begin(), input_.end());
@@ -585,6 +510,9 @@ int TlsStream::bio_send(void* context, const unsigned char* bytes, size_t size) 
   auto* const self = static_cast<TlsStream*>(context);
   if (self->peer_gone_) {
     return MBEDTLS_ERR_SSL_CONN_EOF;
+  }
+  if (self->out_.empty()) {
+    self->out_.swap(self->context_.spare_);
   }
   self->out_.insert(self->out_.end(), bytes, bytes + size);
   return static_cast<int>(size);

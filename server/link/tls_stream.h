@@ -4,7 +4,11 @@
 //   caller --write()--> Mbed TLS --BIO--> out_ --flush(): one send per flight; what the socket does not take waits-->
 //
 // Bytes are read into one buffer of the context, which all streams share; a stream keeps a copy of its own only of what
-// its owner leaves there. So an idle stream holds no buffers beside those of Mbed TLS.
+// its owner leaves there. The memory of a flight is the context's too, and goes back when the socket has taken it. So
+// an idle stream holds no buffers beside those of Mbed TLS.
+//
+// A read takes at most that one buffer, and the next one begins behind the events of all other streams. So a peer that
+// sends without pause starves nobody.
 //
 // A pump, not a coroutine: Mbed TLS may want to write in order to read. The stream calls on_event whenever bytes came,
 // bytes left or the peer is gone; the owner then calls handshake(), read() and write() until they would block.
@@ -36,6 +40,7 @@
 #include "server/base/asio_alias.h"
 #include "server/base/secret.h"
 #include "server/link/credentials.h"
+#include "server/link/tls_fault.h"
 
 namespace gradstream {
 
@@ -62,36 +67,15 @@ struct PskEntry {
 // WAL mode a reader seldom waits for anyone, and 5 s at most.
 using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
 
-enum class TlsFault : uint8_t {
-  kNone,
-  kNotTls,              // the first bytes are no TLS record
-  kTlsVersion,          // the peer speaks TLS, but not 1.3
-  kUnknownIdentity,     // nobody of that name is enrolled
-  kRevoked,             // enrolled once, revoked since
-  kInactive,            // pending or disabled
-  kExpiredKey,          // of a generation that a rotation has ended
-  kClaimEnded,          // a claim whose time is over
-  kWrongKey,            // the identity is known, its key differs
-  kNoPsk,               // the peer offers no pre-shared key or no key exchange of ours
-  kKeyExchange,         // the identity is known, but offered with psk_ke alone, which the context does not allow
-  kRecordTooLarge,      // the peer sends records beyond record_size_limit
-  kCertificateExpired,  // by certificate: of the device CA, but its time is over
-  kCertificateEarly,    // its time has not come
-  kCertificateForeign,  // not signed by the device CA
-  kCertificateUsage,    // not for clients
-  kCertificateName,     // its CN is no device's name, or there is none
-  kCertificateBroken,   // cannot be read, or the peer does not prove its key
-  kNoCertificate,       // the peer has none and no pre-shared key
-  kServerUntrusted,     // the peer broke off at this end's certificate
-  kRegistrationLimit,   // an unknown device, and no more are registered now
-  kRegistrationFailed,  // an unknown device, and the database failed
-  kPeerAlert,           // the peer ended it with an alert
-  kPeerClosed,          // the peer closed the connection
-  kProtocol,            // anything else that is no TLS 1.3
+// What a lookup has said of an identity, for a handshake that follows at once and then asks no second time. Whoever
+// keeps a connection waiting drops it, because a device may be revoked meanwhile.
+struct KnownPsk {
+  std::string identity;
+  bool is_known = false;  // what the lookup returned
+  PskEntry entry;
 };
-// Stable identifier for log lines ("tls_wrong_key"), and a sentence with the remedy.
-const char* tls_fault_event(TlsFault fault);
-const char* tls_fault_remedy(TlsFault fault);
+
+class TlsStream;
 
 // What all sessions share. Must outlive them.
 class TlsContext {
@@ -118,7 +102,10 @@ class TlsContext {
   std::shared_ptr<const CredentialBundle> bundle_;  // that the credentials were parsed from
   std::shared_ptr<Credentials> credentials_;
   mbedtls_ssl_config config_ = {};
-  std::vector<uint8_t> scratch_;  // what one read of one stream takes, see TlsStream
+  std::vector<uint8_t> scratch_;               // what one read of one stream takes, see TlsStream
+  const TlsStream* scratch_reader_ = nullptr;  // who reads into it, or did so last
+  asio::mutable_buffer place_;                 // of the read that is being made
+  std::vector<uint8_t> spare_;                 // memory of a flight that has left, empty
 };
 
 class TlsStream : public std::enable_shared_from_this<TlsStream> {
@@ -130,8 +117,8 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
 
   // Begins to read. The socket has TCP_NODELAY: a handshake is small flights, and Nagle costs 40 ms for each.
   // first_bytes: of the connection, read by whoever had it before. The owner calls handshake() for them, as no event
-  // comes. kOutOfMemory.
-  Status start(std::vector<uint8_t> first_bytes = {});
+  // comes. known: of the identity in them, null: it has not been looked up. kOutOfMemory.
+  Status start(std::vector<uint8_t> first_bytes = {}, std::unique_ptr<KnownPsk> known = nullptr);
   // kOk: established. kWouldBlock: call again on the next event. Any other: dead, see fault().
   Status handshake();
   // After handshake(): by its certificate the peer is a device that nobody has enrolled. The owner calls admit() or
@@ -174,11 +161,24 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   static int bio_send(void* context, const unsigned char* bytes, size_t size);
   static int bio_receive(void* context, unsigned char* out, size_t size);
   static int on_verify(void* stream, mbedtls_x509_crt* certificate, int depth, uint32_t* flags);
+  bool look_up(const PskLookup& lookup);
   Status admit_certificate();
   TlsFault find_certificate_fault() const;
   TlsFault find_broken_certificate(int code) const;
+  struct DuringHandshake {
+    std::shared_ptr<Credentials> credentials;  // of this end
+    std::unique_ptr<KnownPsk> known;           // until the key is looked up
+  };
+  struct ReadPlace;
+  struct Reading {
+    bool is_under_way = false;
+    bool is_beginning = false;  // Asio is being asked for it
+    bool is_apart = false;      // it has put one byte into first_byte, and none into the scratch
+    uint8_t first_byte = 0;
+  };
   void arm_read();
-  void on_readable(const ErrorCode& error);
+  asio::mutable_buffer choose_place();
+  void on_read(const ErrorCode& error, size_t size);
   void on_written(const ErrorCode& error, size_t size);
   bool looks_like_tls();
   void track_records(const unsigned char* bytes, size_t size);
@@ -193,7 +193,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   std::vector<uint8_t> kept_;
   std::vector<uint8_t> out_;
   std::vector<uint8_t> in_flight_;
-  bool reading_ = false;
+  Reading reading_;
   bool writing_ = false;
   bool starved_ = false;    // the BIO had nothing to give since the last call into Mbed TLS
   bool peer_gone_ = false;  // EOF or an error of the socket
@@ -209,9 +209,9 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   std::string identity_;
   PskEntry entry_;
   bool identity_known_ = false;
-  bool has_shown_certificate_ = false;        // of this end
-  bool has_certificate_ = false;              // the identity is its CN
-  std::shared_ptr<Credentials> credentials_;  // during the handshake
+  bool has_shown_certificate_ = false;  // of this end
+  bool has_certificate_ = false;        // the identity is its CN
+  DuringHandshake during_handshake_;
   uint64_t wire_bytes_sent_ = 0;
   uint64_t wire_bytes_received_ = 0;
 };

@@ -12,12 +12,13 @@
 #include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
+#include "server/program/replay.h"
 #include "server/store/database_lock.h"
 #include "server/store/sqlite_database.h"
 
 namespace gradstream {
 
-// Stable. exit_code_text() says what each means, in --help and in docs/operating.md.
+// Stable. exit_code_text() says what each means, in --help and in docs/reference/exit_codes.md.
 enum CommandExit : int {
   kExitOk = 0,
   kExitInternal = 1,
@@ -34,11 +35,19 @@ enum CommandExit : int {
 inline constexpr int kExitCodeMax = kExitTemporary;
 const char* exit_code_text(int code);
 
+// Where the package puts the configuration, which is read where none is named.
+inline constexpr const char* kInstalledConfig = "/etc/gradstream/gradstream.toml";
+
 struct CommonOptions {
   std::string config;
   std::vector<std::string> overrides;  // --set
   std::string format = "text";         // or "json": one object a line
 };
+
+// What makes a command of this program act on the same database: "--config FILE --set KEY=VALUE", as a shell takes it.
+// No --config with the packaged configuration, which every command reads by itself. in_folder: a relative FILE is of
+// this folder; "": it stays as it is.
+std::string configuration_words(const CommonOptions& options, const std::string& in_folder = "");
 
 // may_create: a database that is missing or empty is made. Else it is kExitDatabase: a disk that is not mounted, or a
 // misspelt path, must not turn a whole fleet away as unknown.
@@ -108,9 +117,10 @@ int backup(const CommonOptions& options, const std::string& out);
 int restore(const CommonOptions& options, const std::string& from, bool replace);
 
 // server/program/commands_run.cc
-int run_start(const CommonOptions& options);
+// force: also where the server has heard of devices, and none of them can do the run's problem.
+int run_start(const CommonOptions& options, bool force);
 int run_list(const CommonOptions& options);
-// Every key of [run], a line each, or the Markdown of docs/operating.md. It reads no configuration.
+// Every key of [run], a line each, or the Markdown of docs/reference/keys.md. It reads no configuration.
 int run_keys(const CommonOptions& options, bool as_markdown);
 // run: its number; 0: the active one, else the latest.
 int run_stop(const CommonOptions& options, uint32_t run);
@@ -227,17 +237,14 @@ struct Opened {
 int open_both(const CommonOptions& options, bool may_create, Opened* out);
 // The same, with the run of this number; 0: the active one, else the latest.
 int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run);
+// The same to read its journal: nothing that the server drops meanwhile is missing.
+int open_journal(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run);
 // Which server holds the database. kExitOk, or an error already printed.
 int probe_server(const Config& config, DatabaseOwner* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();
 // Makes a run of config.run, which check_run() has taken; the parameters are frozen from here.
 int create_run(SqliteDatabase& database, const Config& config, RunRow* out);
-// A coordinator that has replayed the journal, up to and including the record that makes version `version_last`.
-// Null with *error when the journal does not lead to the digests it names.
-std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
-                                            const std::vector<EnrolledDevice>& devices, Store& journal,
-                                            uint32_t version_last, std::string* error);
 
 }  // namespace gradstream
 

@@ -152,17 +152,6 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
 
 // ---- Pack: the tables ----------------------------------------------------------------------------------------------
 
-Objection find_other_name(const Packed& first, const Packed& other) {
-  for (size_t i = 0; i < first.table.names.size() && !other.table.names.empty(); ++i) {
-    if (first.table.names[i] != other.table.names[i]) {
-      return other.in + ": column " + std::to_string(file_column(other.table, i) + 1) + " is " +
-             shown(other.table.names[i]) + ", and in " + first.in + " it is " + shown(first.table.names[i]) +
-             "; bring the columns into one order, or pack the files apart";
-    }
-  }
-  return {};
-}
-
 bool has_decimals(const Packed& file) { return file.table.has_decimal_comma || file.table.has_decimal_point; }
 
 // Whether both can be data of one run. named: the first file with names; signed_file: the first with decimal signs.
@@ -177,7 +166,8 @@ Objection find_difference(const Packed& first, const Packed& named, const Packed
            signed_file.in + " has a " + (signed_file.table.has_decimal_comma ? "comma" : "point") +
            ", so one of them may have thousands; write all files with one decimal sign, or without thousands";
   }
-  return find_other_name(named, other);
+  Objection name = find_other_name(named.in, named.table, other.in, other.table);
+  return name ? Objection(name.sentence + ", or pack the files apart") : name;
 }
 
 // Two numbers such as 1.000 are doubted in one table (docs/data.md, "Thousands"), and so in two.

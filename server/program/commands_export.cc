@@ -47,6 +47,17 @@ int check_options(const ExportOptions& what, uint32_t* wanted) {
   return !fault ? int{kExitOk} : fail(kExitUsage, fault.sentence);
 }
 
+// The same: whether the version was not dropped with the records that made it.
+int check_kept(const SqliteDatabase& database, Store& journal, uint32_t run, uint32_t wanted) {
+  CheckpointHead start;
+  if (journal.read_start(&start) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  return start.sequence == 0 || wanted >= start.version
+             ? int{kExitOk}
+             : fail(kExitNotFound, dropped_text(run, "version " + std::to_string(wanted), start));
+}
+
 // An exit code, with the reason said where it is not kExitOk.
 int write_model(const std::string& out, const std::vector<uint8_t>& bytes) {
   bool is_temporary = false;
@@ -58,14 +69,13 @@ int write_model(const std::string& out, const std::vector<uint8_t>& bytes) {
 
 int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
   const std::string& out = what.out;
-  const bool wants_average = what.wants_average;
   uint32_t wanted = 0;
   if (const int code = check_options(what, &wanted); code != kExitOk) {
     return code;
   }
   Opened opened;
   RunRow run;
-  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
+  if (const int code = open_journal(options, run_id, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;
@@ -79,6 +89,9 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   }
   std::string error;
   SqliteStore journal(database, run.id);
+  if (const int code = check_kept(database, journal, run.id, wanted); code != kExitOk) {
+    return code;
+  }
   const auto coordinator = replay_journal(run, parameters, *devices, journal, wanted, &error);
   if (!coordinator) {
     return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
@@ -96,14 +109,14 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
                                    "; the latest is " + std::to_string(model.version()));
   }
   const ModelAverage& average = coordinator->average();
-  if (wants_average && average.count() == 0) {
+  if (what.wants_average && average.count() == 0) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no average at version " +
                                    std::to_string(model.version()) +
                                    ": average_period and average_from of the run say when one begins");
   }
-  const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
+  const std::span<const Real> values(what.wants_average ? average.model().data() : model.model(), model.shape().size());
   const uint64_t digest =
-      wants_average ? digest_values(kDigestStart, values.size(), values.data()) : coordinator->digest();
+      what.wants_average ? digest_values(kDigestStart, values.size(), values.data()) : coordinator->digest();
   NpzModel facts = {model.shape(), values, {}, {}, parameters.model->problem, digest, run.id, model.version()};
   std::vector<uint8_t> bytes;
   Objection fault = read_units(coordinator->units(), &facts);
@@ -118,7 +131,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);
   add_quality(coordinator->quality(), &line);
-  if (wants_average) {
+  if (what.wants_average) {
     line.add_quoted("average", average.text());
   }
   line.print(options);
@@ -160,6 +173,13 @@ int find_exported_version(const SqliteDatabase& database, Store& journal, Lineag
       return kExitOk;
     case VersionSearch::kNone:
       return fail(kExitNotFound, run + " has no version yet");
+    case VersionSearch::kDropped: {
+      CheckpointHead start;
+      if (journal.read_start(&start) != StoreStatus::kOk) {
+        return fail_database(database);
+      }
+      return fail(kExitNotFound, dropped_text(head->run, "the lineage of version " + std::to_string(wanted), start));
+    }
     case VersionSearch::kNotThere:
       return fail(kExitNotFound, run + " has no version " + std::to_string(wanted) + "; the latest is " +
                                      std::to_string(head->version));
@@ -184,6 +204,17 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
     return fail(kExitDatabase, problem.sentence);
   }
   const char* const cause = " differs from what the journal says; it was changed, or is of another database";
+  CheckpointHead start;
+  if (source.journal.read_start(&start) != StoreStatus::kOk) {
+    return fail(kExitDatabase, "the journal of run " + std::to_string(head.run) + " cannot be read");
+  }
+  if (head.dropped != start.sequence) {
+    return fail(kExitNotFound,
+                "lineage " + path + " cannot be proven: the records before version " + std::to_string(start.version) +
+                    " of run " + std::to_string(head.run) +
+                    " were dropped since it was written, as server.journal_keep says; prove it by a copy "
+                    "of the database that has them");
+  }
   if (!coordinator || !lineage.is_same()) {
     return fail(kExitFile, path + ":" + std::to_string(lineage.line()) + cause);
   }
@@ -230,7 +261,7 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   Opened opened;
   RunRow run;
   if (code == kExitOk) {
-    code = open_run(options, check ? head.run : run_id, &opened, &run);
+    code = open_journal(options, check ? head.run : run_id, &opened, &run);
   }
   if (code != kExitOk) {
     return code;

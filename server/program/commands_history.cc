@@ -63,7 +63,7 @@ std::string line_of(const JournalRecord& made, const VersionTally& tally, const 
 int history(const CommonOptions& options, uint32_t run_id) {
   Opened opened;
   RunRow run;
-  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
+  if (const int code = open_journal(options, run_id, &opened, &run); code != kExitOk) {
     return code;
   }
   RunParameters parameters;
@@ -73,6 +73,17 @@ int history(const CommonOptions& options, uint32_t run_id) {
   QualityBook book(quality_metric(parameters.model->problem));
   VersionTally tally;
   SqliteStore journal(opened.database, run.id);
+  CheckpointHead start;
+  if (journal.read_start(&start) != StoreStatus::kOk) {
+    return fail_database(opened.database);
+  }
+  if (start.sequence != 0) {  // beside the table, which programs read
+    std::fprintf(
+        stderr,
+        "gradstream: history up to version %u of run %u was dropped, as server.journal_keep says; a copy of the "
+        "database from before has it\n",
+        start.version, run.id);
+  }
   print_output(std::string(kHead) + "\n");
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     book.take(record);

@@ -10,8 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "host/standard_files.h"
 #include "server/program/commands.h"
+#include "server/program/past_runs.h"
+#include "server/program/watch_client.h"
 #include "server/run/key_table.h"
 #include "server/run/run_core.h"
 #include "server/store/journal_table.h"
@@ -156,9 +160,44 @@ int print_experience(SqliteDatabase& database, const Config& config, uint32_t ru
   return kExitOk;
 }
 
+// Objects where devices of the running server have said in their last Hellos what they can do, and none of them can do
+// the problem.
+Objection find_incapable(const Config& config) {
+  const std::optional<std::string> body = ask_server(config.server, "/status/devices");
+  const nlohmann::json status = body ? nlohmann::json::parse(*body, nullptr, false) : nlohmann::json();
+  if (!status.is_object() || !status.contains("devices") || !status["devices"].is_array()) {
+    return {};
+  }
+  const std::string& problem = config.run.model->problem;
+  size_t count = 0;
+  std::set<std::string> others;
+  for (const nlohmann::json& device : status["devices"]) {
+    const std::string problems = device.is_object() ? device.value("problems", std::string()) : "";
+    if (problems.empty() || !device.value("active", false)) {
+      continue;
+    }
+    ++count;
+    for (size_t at = 0; at <= problems.size();) {
+      const size_t end = std::min(problems.find(',', at), problems.size());
+      others.insert(problems.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  if (count == 0 || others.contains(problem)) {
+    return {};
+  }
+  std::string known;
+  for (const std::string& name : others) {
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  return "0 of " + std::to_string(count) + " devices have said that they can do " + problem + ", but they can do " +
+         known + "; give them an image that has it (Linux clients: --problem any)";
+}
+
 // What a verb asks of a run.
 struct RunRequest {
   bool (*may_follow)(StoredRunState state) = nullptr;
+  bool (*is_there)(StoredRunState state) = nullptr;         // nothing is left to ask for
   const char* refusal = "";                                 // after "run N is STATE"
   StoredRunState requested = StoredRunState::kActive;       // of the run's server, which makes it so within a second
   StoredRunState without_server = StoredRunState::kActive;  // the next server finds it
@@ -166,10 +205,19 @@ struct RunRequest {
 };
 
 // From the state that it was read in: the server may be writing what came of the last request.
-int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool* changed) {
-  const std::string name = "run " + std::to_string(run.id);
+int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool* done) {
+  const std::string sentence = "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state);
+  if (request.is_there(run.state)) {
+    OutputLine()
+        .add("run", uint64_t{run.id})
+        .add_quoted("state", stored_run_state_text(run.state))
+        .add_quoted("note", sentence + " already; nothing was changed")
+        .print(opened.options);
+    *done = true;
+    return kExitOk;
+  }
   if (!request.may_follow(run.state)) {
-    return fail(kExitNotFound, name + " is " + stored_run_state_text(run.state) + request.refusal);
+    return fail(kExitNotFound, sentence + request.refusal);
   }
   DatabaseOwner owner;
   int code = request.is_activating ? find_no_other_active(opened.database, opened.config, run.id) : int{kExitOk};
@@ -184,8 +232,8 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
   if (!exchanged.is_ok()) {
     return fail_database(opened.database);
   }
-  *changed = *exchanged;
-  if (*changed) {
+  *done = *exchanged;
+  if (*done) {
     OutputLine().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
   }
   return kExitOk;
@@ -197,12 +245,12 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     Opened opened;
     RunRow run;
-    bool changed = false;
+    bool is_done = false;
     int code = open_run(options, id, &opened, &run);
     if (code == kExitOk) {
-      code = ask_once(request, opened, run, &changed);
+      code = ask_once(request, opened, run, &is_done);
     }
-    if (code != kExitOk || changed) {
+    if (code != kExitOk || is_done) {
       return code;
     }
   }
@@ -211,7 +259,7 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
 
 }  // namespace
 
-int run_start(const CommonOptions& options) {
+int run_start(const CommonOptions& options, bool force) {
   Config config;
   SqliteDatabase database;
   int code = load(options, &config);
@@ -241,6 +289,12 @@ int run_start(const CommonOptions& options) {
   DatabaseOwner owner;
   code = probe_server(config, &owner);
   RunRow run;
+  if (const Objection incapable = code == kExitOk && owner.is_held ? find_incapable(config) : Objection()) {
+    if (!force) {
+      return fail(kExitNotFound, incapable.sentence + ", or start anyway: --force");
+    }
+    warn(incapable.sentence);
+  }
   if (code == kExitOk) {
     code = create_run(database, config, &run);
   }
@@ -287,39 +341,54 @@ int run_list(const CommonOptions& options) {
     return fail_database(database);
   }
   for (const RunRow& run : *runs) {
-    OutputLine()
-        .add("run", uint64_t{run.id})
+    PastRun past;
+    if (read_past_run(database, run, &past) != StoreStatus::kOk) {
+      return fail_database(database);
+    }
+    OutputLine line;
+    line.add("run", uint64_t{run.id})
         .add("name", run.name)
         .add_hex("parameters", run.digest)
-        .add_quoted("state", stored_run_state_text(run.state))
+        .add_quoted("state", past.state)
         .add("created_ms", run.created_ms)
-        .print(options);
+        .add_quoted("began", time_text(past.began_ms))
+        .add_quoted("ended", time_text(past.ended_ms))
+        .add("problem", past.problem)
+        .add("versions", uint64_t{past.versions});
+    if (past.loss) {
+      line.add_real("loss", *past.loss);
+    }
+    line.add_quoted("quality", past.quality).print(options);
   }
   return kExitOk;
 }
 
 int run_stop(const CommonOptions& options, uint32_t id) {
-  const auto may_stop = [](StoredRunState state) {
-    return state != StoredRunState::kFinished && state != StoredRunState::kStopped &&
-           state != StoredRunState::kStopRequested;
+  const auto is_there = [](StoredRunState state) {
+    return state == StoredRunState::kFinished || outcome_of(state) == StoredRunState::kStopped;
   };
-  return ask({may_stop, " already", StoredRunState::kStopRequested, StoredRunState::kStopped}, options, id);
+  const auto may_stop = [](StoredRunState) { return true; };
+  return ask({may_stop, is_there, "", StoredRunState::kStopRequested, StoredRunState::kStopped}, options, id);
 }
 
 int run_pause(const CommonOptions& options, uint32_t id) {
+  const auto is_there = [](StoredRunState state) { return outcome_of(state) == StoredRunState::kPaused; };
   const auto may_pause = [](StoredRunState state) {
     return state == StoredRunState::kActive || state == StoredRunState::kResumeRequested;
   };
-  return ask(
-      {may_pause, "; only an active run can be paused", StoredRunState::kPauseRequested, StoredRunState::kPaused},
-      options, id);
+  return ask({may_pause, is_there, "; only an active run can be paused", StoredRunState::kPauseRequested,
+              StoredRunState::kPaused},
+             options, id);
 }
 
 int run_resume(const CommonOptions& options, uint32_t id) {
+  const auto is_there = [](StoredRunState state) {
+    return state == StoredRunState::kActive || state == StoredRunState::kResumeRequested;
+  };
   const auto may_resume = [](StoredRunState state) {
     return state == StoredRunState::kPaused || state == StoredRunState::kPauseRequested;
   };
-  return ask({may_resume, "; only a paused run can be resumed (--run N names another one)",
+  return ask({may_resume, is_there, "; only a paused run can be resumed (--run N names another one)",
               StoredRunState::kResumeRequested, StoredRunState::kActive, true},
              options, id);
 }

@@ -23,6 +23,7 @@
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/settle.h"
+#include "server/run/tube_constants.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
@@ -34,6 +35,9 @@ constexpr uint32_t kSampleCountMin = 2;
 constexpr uint32_t kClassCountMax = 256;
 // A step set by hand begins here, times 1 / L. Reason: the demo's, which its figures rest on.
 constexpr double kStepTimesCurvature = 0.2;
+
+// A unit in the last place of a float, as a part of it: what a mean of rounded losses is off by, about.
+constexpr double kFloatRounding = 0x1p-23;
 
 // A fleet up to this size asks again sooner than by the defaults. Reason: a round of a small problem takes
 // milliseconds, and so many devices make a thousand requests a second at most.
@@ -81,7 +85,7 @@ int check_request(const DataOptions& data, const SuggestOptions& what, const Sug
     const std::string hint = builtin_problem_hint(what.problem);
     return fail(kExitUsage,
                 "--problem " + what.problem + ": expected kpca, least_squares or logistic" +
-                    (hint.empty() ? "; docs/operating.md has the keys of a run of another problem" : "; " + hint));
+                    (hint.empty() ? "; docs/reference/keys.md has the keys of a run of another problem" : "; " + hint));
   }
   *out = found;
   if (what.device_count == 0 || what.device_count > kFoldUpdateCountMax) {
@@ -106,11 +110,15 @@ int check_request(const DataOptions& data, const SuggestOptions& what, const Sug
 // ---- The table -----------------------------------------------------------------------------------------------------
 
 int read_all(const DataOptions& data, const TableOptions& options, SampleTable* all) {
+  std::string named_file;  // the first one with a header line
   for (const std::string& path : data.files) {
     SampleTable table;
     int cause = 0;
     if (const std::string fault = read_table(path, options, &table, &cause); !fault.empty()) {
       return fail(cause != 0 && is_temporary(cause) ? kExitTemporary : kExitFile, path + fault);
+    }
+    if (named_file.empty() && !table.names.empty()) {
+      named_file = path;
     }
     if (all->sample_count == 0) {
       *all = std::move(table);
@@ -120,6 +128,12 @@ int read_all(const DataOptions& data, const TableOptions& options, SampleTable* 
       return fail(kExitFile, path + " has " + count_text(table.dimension, "column") + ", and " + data.files.front() +
                                  " has " + std::to_string(all->dimension) +
                                  "; the tables of one run have the same columns");
+    }
+    if (const Objection other = find_other_name(named_file, *all, path, table)) {
+      return fail(kExitFile, other.sentence + ", or leave the file out");
+    }
+    if (all->names.empty()) {
+      all->names = table.names;
     }
     all->sample_count += table.sample_count;
     all->has_word_label |= table.has_word_label;
@@ -278,9 +292,25 @@ void print_steps(const Suggested& suggested) {
              real_text(kStepTimesCurvature / curvature) + ".");
   if (run.local->solver == SolverId::kProjection) {
     const double proven =
-        1 / (24 * curvature * run.local->local_step_count * static_cast<double>(run.steps->server_step));
-    print_line("# Up to step_size = " + real_text(proven) + " convergence is proven (003 Theorem 4.1).");
+        whole_step_limit(run, curvature) / (run.local->local_step_count * static_cast<double>(run.steps->server_step));
+    print_line("# Up to step_size = " + real_text(proven) +
+               " the first of three conditions holds under which convergence is proven (003 Theorem 4.1).");
   }
+}
+
+// float32 rounds a loss as noise would: where that noise is large for the run's smoothing, which smoothing suits it.
+void print_noise(const Suggested& suggested) {
+  const RunParameters& run = suggested.config.run;
+  const double loss = std::fabs(suggested.best.loss);
+  const double curvature = suggested.best.smoothness;
+  if (!suggested.best.is_known || !(curvature > 0) || !(loss > 0)) {
+    return;
+  }
+  const double noise = kFloatRounding * loss;
+  print_line("# Rounding in float32 moves a loss of " + real_text(loss) + " by " + real_text(noise) +
+             ". By that noise alone an estimate errs least at smoothing = " +
+             real_text(suited_smoothing(run, noise, curvature)) +
+             ". For more noise set loss_noise, and --check-config says which suits.");
 }
 
 void print_key(const Suggested& suggested, const char* key, const std::string& comment) {
@@ -304,6 +334,7 @@ void print_suggestion(const DataOptions& data, const Suggested& suggested) {
   }
   print_best(suggested);
   print_steps(suggested);
+  print_noise(suggested);
   if (const std::string sentence = find_long_upload(run); !sentence.empty()) {
     print_line("# " + sentence + ".");
   }

@@ -521,6 +521,10 @@ Objection find_conflict(const Config& config) {
     return "server.device_registration: expected off, pending or active, not " +
            printable(config.server.device_registration);
   }
+  JournalKeep ignored;
+  if (!parse_journal_keep(config.server.journal_keep, &ignored)) {
+    return "server.journal_keep: expected all, N updates or N versions, not " + printable(config.server.journal_keep);
+  }
   const SessionLimits& session = config.server.listener.session;
   return session.refusal_retry_min_ms > session.refusal_retry_max_ms
              ? "server.limits.refusal_retry_min_ms must not be above refusal_retry_max_ms"

@@ -22,6 +22,8 @@
 #include "server/base/log.h"
 #include "server/base/objection.h"
 #include "server/base/rate_limit.h"
+#include "server/coordinator/held_pulls.h"
+#include "server/journal/checkpoint.h"
 #include "server/link/credentials.h"
 #include "server/link/listener.h"
 #include "server/program/config_source.h"
@@ -41,25 +43,32 @@ struct ServerConfig {
   std::string export_dir;   // empty: no files; else runN_vNNNNNN.npy for each version
   std::string first_model;  // a CSV file, one line a row: a new run begins at this point, not one drawn
   std::string log_level = "info";
+  // History that stays behind the newest checkpoint (server/journal/checkpoint.h). Reason for the default: some hundred
+  // megabytes where models are small, and weeks of a small fleet.
+  std::string journal_keep = "100000 updates";
   std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
   std::string http_token_file;  // what a request must prove; needed beyond loopback
   bool allow_psk_ke = false;    // also the key exchange without forward secrecy
   CredentialPaths credentials;  // beside pre-shared keys, certificates of this CA; empty: none
   std::string device_registration = "pending";  // of unknown devices by certificate: kRegistrations
   // Threads for TLS and frames; 1: the coordinator's own. Reason for 1: one thread serves what a fleet of thousands
-  // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/operating.md, Sizing).
+  // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/reference/sizing.md).
   uint32_t io_threads = 1;
   ListenerLimits listener;
   StoreThreadLimits store;
   HttpLimits http;
   // Messages of one device. Reason: a training device sends a few messages a second, and some hundred in a test without
-  // waits. 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/operating.md, Sizing).
+  // waits. 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/reference/sizing.md).
   RateLimit device_messages = {500, 1000};
+  // How long a Pull is held at most, by a device that lets it; never longer than half of session_idle_max_ms. 0: never.
+  uint32_t pull_hold_ms = kServerHoldMs;
   // Of unknown devices by certificate. Reason: each waits for the disk; hundreds a second would hold up a round, and
   // a batch that is switched on together is in after minutes.
   RateLimit registrations = {10, 100};
-  // Devices in the database from which on a certificate enrols no further one. Reason: a stolen CA key may not fill it.
-  uint32_t registration_device_count_max = 20000;
+  // Devices in the database from which on a certificate enrols no further one. Reason: a stolen CA key may not fill
+  // disk and memory. Each takes some 750 bytes of the server's memory, and a million are more than a fleet of one
+  // server has. How many are connected at once is connection_count_max's matter.
+  uint32_t registration_device_count_max = 1'000'000;
   uint32_t drain_deadline_ms = 5000;  // from SIGTERM until sessions that do not leave are cut
 };
 
@@ -71,6 +80,7 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("export_dir", c.export_dir);
   visit("first_model", c.first_model);
   visit("log_level", c.log_level);
+  visit("journal_keep", c.journal_keep);
   visit("http_listen", c.http_listen);
   visit("http_token_file", c.http_token_file);
   visit("allow_psk_ke", c.allow_psk_ke);
@@ -103,6 +113,7 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
   visit("device_messages_per_s_max", c.device_messages.per_second, 0U, 1000000U);
   visit("device_message_burst_max", c.device_messages.burst, 1U, 1000000U);
+  visit("pull_hold_ms", c.pull_hold_ms, 0U, kServerHoldMaxMs);
   visit("registrations_per_s_max", c.registrations.per_second, 0U, 1000000U);
   visit("registration_burst_max", c.registrations.burst, 1U, 1000000U);
   visit("registration_device_count_max", c.registration_device_count_max, 0U, 1U << 24);

@@ -8,6 +8,7 @@
 #include "firmware/float_shard.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
+#include "host/shown.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {
@@ -16,7 +17,16 @@ namespace {
 // Rows of the product that are doubles at a time. Reason: the table stays the largest thing in memory.
 constexpr Eigen::Index kBlockSize = 256;
 
-std::vector<double> largest(const Eigen::MatrixXd& moment, uint32_t count) {
+std::span<const double> entries_of(const Eigen::MatrixXd& matrix) {
+  return {matrix.data(), static_cast<size_t>(matrix.size())};
+}
+
+}  // namespace
+
+std::vector<double> largest_eigenvalues(std::span<const double> matrix, uint32_t count) {
+  const auto size = static_cast<Eigen::Index>(std::lround(std::sqrt(static_cast<double>(matrix.size()))));
+  GS_ASSERT(static_cast<size_t>(size * size) == matrix.size());
+  const Eigen::MatrixXd moment = Eigen::Map<const Eigen::MatrixXd>(matrix.data(), size, size);
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(moment, Eigen::EigenvaluesOnly);
   const Eigen::VectorXd& values = solver.eigenvalues();  // they rise
   std::vector<double> out;
@@ -25,8 +35,6 @@ std::vector<double> largest(const Eigen::MatrixXd& moment, uint32_t count) {
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<ColumnSummary> summarise_columns(const SampleTable& table) {
   GS_ASSERT(table.dimension > 0);  // of every table that was read
@@ -75,7 +83,19 @@ Spectrum find_spectrum(const SampleTable& table, uint32_t column_count, uint32_t
     block -= mean;
     centred.selfadjointView<Eigen::Lower>().rankUpdate(block, 1.0 / table.sample_count);
   }
-  return {largest(centred, count), largest(raw, count)};
+  return {largest_eigenvalues(entries_of(centred), count), largest_eigenvalues(entries_of(raw), count)};
+}
+
+Objection find_other_name(const std::string& file, const SampleTable& table, const std::string& other_file,
+                          const SampleTable& other) {
+  for (size_t i = 0; i < table.names.size() && !other.names.empty(); ++i) {
+    if (table.names[i] != other.names[i]) {
+      std::string words = other_file + ": column " + std::to_string(file_column(other, i) + 1) + " is ";
+      words.append(shown(other.names[i])).append(", and in ").append(file).append(" it is ");
+      return words.append(shown(table.names[i])).append("; bring the columns into one order");
+    }
+  }
+  return {};
 }
 
 Objection read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, std::string* format) {

@@ -23,6 +23,11 @@ struct ColumnSummary {
 // One for each value of a sample.
 std::vector<ColumnSummary> summarise_columns(const SampleTable& table);
 
+// The first column whose name differs in two tables of one dimension: a sentence with the column, its names, the files
+// and the remedy. Empty: the names are the same, or one of the tables has no header line.
+Objection find_other_name(const std::string& file, const SampleTable& table, const std::string& other_file,
+                          const SampleTable& other);
+
 // Samples or values, whichever are fewer, of which eigenvalues are computed. Reason: the matrix has 8 MB then, and its
 // eigenvalues take a second.
 inline constexpr uint32_t kSpectrumSizeMax = 1024;
@@ -34,6 +39,10 @@ struct Spectrum {
 // The `count` largest eigenvalues of the first column_count values of a sample, the largest first. Requires that
 // kSpectrumSizeMax holds.
 Spectrum find_spectrum(const SampleTable& table, uint32_t column_count, uint32_t count);
+
+// The `count` largest eigenvalues of a symmetric matrix, the largest first; those below 0, which are rounding, as 0.
+// `matrix` holds its rows x rows entries, of which the lower half is read where a column follows the other.
+std::vector<double> largest_eigenvalues(std::span<const double> matrix, uint32_t count);
 
 // A shard of any form as a table. An objection is what follows the file's name. *format: "GSD1", "GSD2" or "GSD3".
 Objection read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, std::string* format);

@@ -165,7 +165,7 @@ bool read_certificate(const DoctorOptions& options, Credentials* out, Diagnosis*
   CredentialBundle bundle;
   const Objection problem = load_credentials(options.certificate, CertificateRole::kDevice, &bundle, out);
   if (problem) {
-    conclude(diagnosis, "certificate_file", problem.sentence, "see Certificates in docs/operating.md");
+    conclude(diagnosis, "certificate_file", problem.sentence, "see docs/how-to/certificates.md");
   }
   return !problem;
 }

@@ -21,7 +21,7 @@ struct DoctorOptions {
   uint32_t deadline_ms = 5000;  // of the connection, and again of the handshake
 };
 
-// cause is "none" or a stable word, which docs/operating.md explains:
+// cause is "none" or a stable word, which docs/how-to/connect.md explains:
 // - of the files: "identity_file", "certificate_file";
 // - of the connection: "dns", "nothing_listening", "unreachable", "no_answer", "plain_text";
 // - of TLS: "tls_version", "key_exchange", "record_too_large", "handshake", "closed", "server_busy";

@@ -32,11 +32,7 @@ void FleetFollower::poll() {
   const Expected<uint64_t> count = parts_.fleet.change_count();
   if (!count.is_ok()) {
     fail();
-  } else if (*count == change_count_ || refresh()) {
-    if (*count != change_count_) {
-      next_expiry_ms_ = 0;
-    }
-    change_count_ = *count;  // only now: what could not be read is looked for again
+  } else if (*count == change_count_ || refresh_to(*count)) {
     parts_.alarm.clear();
     follow_time();
   }
@@ -58,6 +54,7 @@ void FleetFollower::follow_file() {
   if (file_fault_ == before) {
     return;
   }
+  change_count_.reset();  // whose number it was nobody knows
   if (!is_in_place) {
     log_event(LogLevel::kError, "database_moved", Fields().add("cause", file_fault_));
   } else {
@@ -102,17 +99,84 @@ bool FleetFollower::fail() {
 }
 
 bool FleetFollower::refresh() {
-  Expected<std::vector<EnrolledDevice>> rows = parts_.fleet.devices();
+  const Expected<uint64_t> count = parts_.fleet.change_count();
+  return count.is_ok() ? refresh_to(*count) : fail();
+}
+
+// change: the database's, read before its rows. A change that comes meanwhile has a larger number, and is read again.
+bool FleetFollower::refresh_to(uint64_t change) {
+  bool is_all = false;
+  Expected<std::vector<EnrolledDevice>> rows = read_rows(change, &is_all);
   if (!rows.is_ok()) {
     return fail();
   }
-  for (const EnrolledDevice& row : *rows) {
-    tell_of(row);
+  row_count_ += rows->size();
+  const size_t count = rows->size();
+  for (EnrolledDevice& row : *rows) {
+    take(std::move(row));
   }
-  devices_ = *std::move(rows);
+  if (is_all) {
+    take_missing(count);
+  }
   const bool has_runs = refresh_runs();
   reports_.on_told();
+  if (has_runs) {  // only then: what could not be read is looked for again
+    next_expiry_ms_ = change == change_count_ ? next_expiry_ms_ : 0;
+    change_count_ = change;
+  }
   return has_runs;
+}
+
+// *is_all: they are all devices, and not those that have changed since the last time.
+Expected<std::vector<EnrolledDevice>> FleetFollower::read_rows(uint64_t change, bool* is_all) {
+  *is_all = !change_count_ || change < *change_count_;
+  if (*is_all) {
+    return parts_.fleet.devices();
+  }
+  Expected<std::vector<EnrolledDevice>> rows = parts_.fleet.devices_changed_after(*change_count_);
+  size_t next = devices_.size();
+  const bool has_gap = rows.is_ok() && std::any_of(rows->begin(), rows->end(), [&next](const EnrolledDevice& row) {
+                         next += row.index == next ? 1 : 0;
+                         return row.index >= next;
+                       });
+  if (has_gap) {  // devices were added that no number above ours has: another file
+    row_count_ += rows->size();
+    *is_all = true;
+    return parts_.fleet.devices();
+  }
+  return rows;
+}
+
+// An index belongs to one name for good. Where an older copy has taken the database's place it may be another's by now.
+void FleetFollower::take(EnrolledDevice row) {
+  if (row.index < devices_.size() && row.name != devices_[row.index].name) {
+    log_event(LogLevel::kError, "device_replaced",
+              Fields()
+                  .add("device", devices_[row.index].name)
+                  .add("by", row.name)
+                  .add("index", uint64_t{row.index})
+                  .add("remedy", "stop the server and start it again: until then neither takes part"));
+    row.name = devices_[row.index].name;
+    row.state = DeviceState::kDisabled;
+  }
+  tell_of(row);
+  if (row.index < devices_.size()) {
+    devices_[row.index] = std::move(row);
+  } else {
+    devices_.push_back(std::move(row));
+  }
+}
+
+// Devices from `count` on, which the database does not hold any more.
+void FleetFollower::take_missing(size_t count) {
+  for (size_t index = count; index < devices_.size(); ++index) {
+    if (devices_[index].is_active()) {
+      EnrolledDevice gone = devices_[index];
+      gone.state = DeviceState::kDisabled;
+      tell_of(gone);
+      devices_[index] = std::move(gone);
+    }
+  }
 }
 
 void FleetFollower::tell_of(const EnrolledDevice& row) {

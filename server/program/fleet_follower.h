@@ -5,6 +5,10 @@
 //   `mv`, `rm` of the database ------------^
 //   `run list` <-- database <-- store thread <-- server <-- take_run_state()
 //
+// What is read is what has changed: each change of the database has a number, and each device that of its last one. So
+// the enrolment of one device costs one row, however large the fleet is. Everything is read at the start, after a file
+// was moved away or put back, and where the number has gone back, as that of an older copy.
+//
 // The coordinator's actions are not executed here: on_told says when there may be some. All on the server's thread.
 #ifndef GRADSTREAM_SERVER_PROGRAM_FLEET_FOLLOWER_H_
 #define GRADSTREAM_SERVER_PROGRAM_FLEET_FOLLOWER_H_
@@ -50,13 +54,16 @@ class FleetFollower {
   void cancel() { timer_.cancel(); }
   // Keeps the time in the database, for a server that starts with a clock that was set back.
   void note_time();
-  // Reads the devices and the runs, changed or not. False when they could not be read, which raises the alarm.
+  // Reads what has changed of the devices, and the runs, changed or not. False when they could not be read, which
+  // raises the alarm.
   bool refresh();
 
   // Why the database's file is not the one that commands find; empty: it is. As of the last poll().
   const std::string& file_fault() const { return file_fault_; }
   // As of the last refresh(), in order of enrolment index, without their keys.
   const std::vector<EnrolledDevice>& devices() const { return devices_; }
+  // Rows of devices that were read since the beginning.
+  uint64_t row_count() const { return row_count_; }
   // What the database is to say of the run once all records of now are durable; none if that is what the last call
   // returned. The first call always returns a state: what the database says then may be a wish of before this server.
   std::optional<StoredRunState> take_run_state();
@@ -69,6 +76,10 @@ class FleetFollower {
 
  private:
   void exclude(const EnrolledDevice& device);
+  bool refresh_to(uint64_t change);
+  Expected<std::vector<EnrolledDevice>> read_rows(uint64_t change, bool* is_all);
+  void take(EnrolledDevice row);
+  void take_missing(size_t count);
   void tell_of(const EnrolledDevice& row);
   bool refresh_runs();
   void follow_file();
@@ -81,7 +92,8 @@ class FleetFollower {
   std::vector<EnrolledDevice> devices_;
   const Reports reports_;
   SteadyTimer timer_;
-  std::optional<uint64_t> change_count_;        // of the database, as far as it has been read
+  std::optional<uint64_t> change_count_;  // of the database, as far as it has been read; none: all is to be read
+  uint64_t row_count_ = 0;
   uint64_t next_expiry_ms_ = 0;                 // of a claim or a previous key, as far as the database has been read
   std::string file_fault_;                      // logged once
   uint64_t note_due_ms_ = 0;                    // when the time is to be kept again

@@ -63,9 +63,6 @@ std::string unknown_verb(const CLI::App& app) {
          ", of " + list;
 }
 
-// Where the package puts it.
-constexpr const char* kInstalledConfig = "/etc/gradstream/gradstream.toml";
-
 std::string footer() {
   std::string text = "exit codes:";
   for (int code = 0; code <= kExitCodeMax; ++code) {
@@ -322,9 +319,10 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
   run->require_subcommand(1);
   auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
   add_common(start, arguments);
-  start->callback([arguments, code] { *code = run_start(arguments->common); });
+  start->add_flag("--force", arguments->data.force, "also where no device has said that it can do the run's problem");
+  start->callback([arguments, code] { *code = run_start(arguments->common, arguments->data.force); });
   auto* const keys = run->add_subcommand("keys", "every key of [run]: its default, what it takes and what it does");
-  keys->add_flag("--markdown", arguments->check, "as the tables of docs/operating.md");
+  keys->add_flag("--markdown", arguments->check, "as the tables of docs/reference/keys.md");
   add_format(keys, arguments);
   keys->callback([arguments, code] { *code = run_keys(arguments->common, arguments->check); });
   add_suggest(run, arguments, code);

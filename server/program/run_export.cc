@@ -13,6 +13,7 @@
 #include "host/file_cause.h"
 #include "runtime/training/encoding.h"
 #include "server/program/model_export.h"
+#include "server/program/replay.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
@@ -42,8 +43,15 @@ class Writer {
   Writer(const LineageSource& source, const TextSink& out)
       : source_(source), out_(out), quality_(quality_metric(source.parameters.model->problem)) {}
 
-  void begin(const LineageHead& head) {
+  // start: where the journal begins; digest: of the model there.
+  void begin(const LineageHead& head, const CheckpointHead& start, uint64_t digest) {
     Json first = {{"format", kFormat}, {"run", head.run}, {"version", head.version}, {"model_file", head.model_file}};
+    if (start.sequence != 0) {
+      first["dropped"] = {{"before_version", start.version},
+                          {"records", start.sequence},
+                          {"updates", start.update_count},
+                          {"digest", hex(digest)}};
+    }
     std::string line = text_of(first);
     line.back() = ',';  // the object goes on
     put(line + "\n");
@@ -182,6 +190,13 @@ std::string sentence_of(uint32_t run, uint64_t sequence) {
 
 VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out) {
   bool has_any = false;
+  CheckpointHead start;
+  if (journal.read_start(&start) != StoreStatus::kOk) {
+    return VersionSearch::kUnreadable;
+  }
+  if (start.sequence != 0 && version <= start.version) {
+    return VersionSearch::kDropped;
+  }
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     if (record.kind() == RecordKind::kVersion) {
       has_any = true;
@@ -201,13 +216,14 @@ VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out) {
 Objection write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,
                         std::unique_ptr<Coordinator>* model) {
   model->reset();
-  std::vector<std::string> names;
-  for (const EnrolledDevice& device : source.devices) {
-    names.push_back(device.name);
+  CheckpointHead start;
+  std::string error;
+  auto coordinator = begin_replay(source.run, source.parameters, source.devices, source.journal, &start, &error);
+  if (coordinator == nullptr) {
+    return error.empty() ? "the journal of run " + std::to_string(source.run.id) + " cannot be read" : error;
   }
-  auto coordinator = std::make_unique<Coordinator>(source.run.id, source.parameters, names);
   Writer writer(source, out);
-  writer.begin(head);
+  writer.begin(head, start, start.sequence != 0 ? coordinator->digest() : 0);
   Objection problem;
   const StoreStatus read = source.journal.read([&](const JournalRecord& record) {
     if (coordinator->replay(record) != Status::kOk) {
@@ -246,6 +262,10 @@ bool parse_lineage_head(const std::string& first_line, LineageHead* out) {
     return false;
   }
   *out = {field("run").get<uint32_t>(), field("version").get<uint32_t>(), field("model_file").get<std::string>()};
+  const Json dropped = field("dropped");
+  if (dropped.is_object() && dropped.contains("records") && dropped["records"].is_number_unsigned()) {
+    out->dropped = dropped["records"].get<uint64_t>();
+  }
   return out->model_file.find('/') == std::string::npos;
 }
 

@@ -2,7 +2,7 @@
 //
 // Written as the journal is read, one record at a time: memory does not grow with the run. The text depends on the
 // journal, the version and the names of files alone, so that writing it again proves it. The journal is replayed
-// meanwhile, so that every digest in the text has been recomputed. docs/operating.md names each field.
+// meanwhile, so that every digest in the text has been recomputed. docs/how-to/trace.md names each field.
 #ifndef GRADSTREAM_SERVER_PROGRAM_RUN_EXPORT_H_
 #define GRADSTREAM_SERVER_PROGRAM_RUN_EXPORT_H_
 
@@ -28,6 +28,7 @@ struct LineageHead {
   uint32_t run = 0;
   uint32_t version = 0;
   std::string model_file;  // beside the lineage, without a folder
+  uint64_t dropped = 0;    // records that the journal had dropped when it was written; write_lineage() finds it itself
 };
 
 struct LineageSource {
@@ -40,11 +41,13 @@ struct LineageSource {
 // Takes the next piece of the text; false ends the writing.
 using TextSink = std::function<bool(std::string_view)>;
 
-// Whether the journal makes this version; UINT32_MAX: the highest that it makes. *out: the one found, or the highest.
-enum class VersionSearch : uint8_t { kFound, kNone, kNotThere, kUnreadable };
+// Whether the records that are kept make this version; UINT32_MAX: the highest that it makes. *out: the one found, or
+// the highest.
+enum class VersionSearch : uint8_t { kFound, kNone, kNotThere, kDropped, kUnreadable };
 VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out);
 
-// Up to and including the record that makes head.version, which the journal must have. *model: the coordinator that has
+// Up to and including the record that makes head.version, which the journal must have. Of a journal that was cut it
+// begins behind the cut, and says so. *model: the coordinator that has
 // replayed it. An objection: the journal does not read, or not replay. None also where the sink wants no more;
 // *model is then null.
 Objection write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,

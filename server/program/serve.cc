@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/commands.h"
+#include "server/program/model_download.h"
 #include "server/program/network_file.h"
 #include "server/program/server.h"
 #include "server/run/canonical_text.h"
@@ -90,7 +92,7 @@ Objection set_first_model(const Config& config, Coordinator& coordinator) {
 }
 
 // The port for people and monitors; *out stays empty where none is configured.
-int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<HttpServer>* out) {
+int open_http(const Config& config, WatchBoard& board, std::unique_ptr<HttpServer>* out) {
   Tcp::endpoint endpoint;
   if (!parse_listen_address(config.server.http_listen, &endpoint)) {  // empty: load_config() has checked it
     return kExitOk;
@@ -101,9 +103,13 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
   if (problem) {
     return fail(kExitFile, problem.sentence);
   }
-  const auto answer = [&board, out](const HttpTarget& target) {
+  const auto download = std::make_shared<ModelDownload>(board);
+  const auto answer = [&board, out, download](const HttpTarget& target) {
     if (is_page_path(target.path)) {
       return page_response(target.path);
+    }
+    if (target.path == kModelPath) {
+      return download->answer();
     }
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return watch_response(target, board.read().get(), (*out)->counters(),
@@ -264,6 +270,19 @@ void warn_of_fleet_over_cap(const Config& config, const std::vector<EnrolledDevi
   }
 }
 
+// Where the records of the run begin, unless they are all there.
+void log_replay(uint32_t run, Store& journal) {
+  CheckpointHead start;
+  if (journal.read_start(&start) == StoreStatus::kOk && start.sequence != 0) {
+    log_event(LogLevel::kInfo, "journal_begins",
+              Fields()
+                  .add("run", uint64_t{run})
+                  .add("before_version", uint64_t{start.version})
+                  .add("records", start.sequence)
+                  .add("updates", start.update_count));
+  }
+}
+
 // *has_next: another run is to be served now.
 int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) {
   SqliteDatabase& fleet = shared.fleet;
@@ -280,6 +299,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   if (!coordinator) {
     return error.empty() ? fail_database(journal_database) : fail(kExitDatabase, error);
   }
+  log_replay(run.id, journal);
   if (const Objection objection = set_first_model(config, *coordinator)) {
     return fail(kExitFile, objection.sentence);
   }
@@ -451,6 +471,8 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   }
   const Config loaded = config;
   WatchBoard board;
+  std::error_code no_folder;
+  board.set_command_options(configuration_words(options, std::filesystem::current_path(no_folder).string()));
   std::unique_ptr<HttpServer> http;  // its thread reads the board
   asio::io_context io(1);
   Signals signals(io, options, loaded, http);

@@ -5,9 +5,14 @@
 #include <chrono>
 #include <utility>
 
+#include <sys/statvfs.h>
+
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
+#include "server/program/past_runs.h"
 #include "server/rules/record.h"
+#include "server/run/pace.h"
+#include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
 #include "server/run/units_keys.h"
@@ -60,19 +65,9 @@ ListenerLimits limits_for(const Config& config) {
   return limits;
 }
 
-const char* cause_of(StoreStatus status) {
-  switch (status) {
-    case StoreStatus::kFull:
-      return "the disk is full";
-    case StoreStatus::kBusy:
-      return "another program holds the database";
-    case StoreStatus::kMoved:
-      return "the database's file or its write-ahead log was removed or replaced";
-    case StoreStatus::kCorrupt:
-      return "the database is damaged";
-    default:
-      return "the disk failed";
-  }
+// What one device may cost. A held Pull is answered long before its session would be idle for too long.
+CoordinatorLimits coordinator_limits_for(const ServerConfig& server) {
+  return {server.device_messages, std::min(server.pull_hold_ms, server.listener.session.session_idle_max_ms / 2)};
 }
 
 }  // namespace
@@ -88,14 +83,14 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       coordinator_(std::move(coordinator)),
       keyring_(config_.server, parts_.fleet, fleet_alarm_, [this] { return clock_ms(); }),
       follower_(io, {parts_.fleet, fleet_alarm_, *coordinator_, run_.id, [this] { return now_ms(); }},
-                std::move(devices), {[this] { execute(); }, [this](uint32_t next) { make_room_for(next); }}),
+                std::move(devices), {[this] { on_told(); }, [this](uint32_t next) { make_room_for(next); }}),
       publisher_(config_.server.export_dir, run_.id),
       tls_(keyring_.lookup(), config.server.allow_psk_ke, credential_board()),
       listener_(io, tls_, limits_for(config), counters_, *this, keyring_.lookup()),
       tick_(io),
       drain_timer_(io),
       watch_timer_(io) {
-  coordinator_->set_limits({config_.server.device_messages});
+  coordinator_->set_limits(coordinator_limits_for(config_.server));
   if (board != nullptr) {
     watch_feed_.emplace(*board, *coordinator_, run_, config_.run);
   }
@@ -110,6 +105,7 @@ Server::~Server() {
     timer->cancel();
   }
   if (store_) {
+    keeper_->end();
     store_->stop();  // what it reports comes into this loop too
   }
   // The cancelled handlers hold TLS streams, which must end before the TLS context that they share.
@@ -164,6 +160,10 @@ Objection Server::start() {
     return problem;
   }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
+  JournalKeep keep;
+  parse_journal_keep(config_.server.journal_keep, &keep);  // load_config() has checked it
+  keeper_.emplace(run_.id, keep, parts_.journal, *store_);
+  coordinator_->set_checkpoints(checkpoint_update_count(config_.run, keep));
   log_event(LogLevel::kInfo, "listening",
             Fields()
                 .add("version", GS_VERSION)
@@ -177,6 +177,7 @@ Objection Server::start() {
   follower_.exclude_inactive();
   coordinator_->start(now_ms());
   execute();
+  read_past_runs();
   follower_.poll();  // a stop may have been asked for while no server ran
   watch();
   return {};
@@ -214,6 +215,11 @@ void Server::on_session_claim(SessionId session, uint32_t claim, const Identity&
   listener_.answer_claim(session, reason);
 }
 
+void Server::on_place_wanted() {
+  coordinator_->end_longest_hold(now_ms());
+  execute();
+}
+
 void Server::on_session_ended(SessionId session) {
   coordinator_->on_session_closed(session, now_ms());
   execute();
@@ -239,6 +245,9 @@ void Server::execute() {
   }
   used_actions_ = std::move(actions);
   executing_ = false;
+  if (coordinator_->round_progress().held > 0) {
+    listener_.offer_places();
+  }
   note_round();
   mark_run_state();
   arm_tick();
@@ -255,6 +264,9 @@ void Server::execute(Action& action) {
     case ActionKind::kPersist:
       store_->append(std::move(action.record));
       break;
+    case ActionKind::kCheckpoint:
+      keeper_->take(std::move(action.checkpoint));
+      break;
     case ActionKind::kPublish:
       publisher_.publish(action.version, coordinator_->digest(), coordinator_->model(), coordinator_->average(),
                          *store_);
@@ -269,6 +281,24 @@ void Server::execute(Action& action) {
 void Server::note_round() {
   if (watch_feed_ && watch_feed_->has_new_round()) {
     watch_feed_->note_round(counters());
+  }
+}
+
+void Server::on_told() {
+  execute();
+  read_past_runs();
+}
+
+// For people: where the database does not say, they see what it said before.
+void Server::read_past_runs() {
+  if (!watch_feed_) {
+    return;
+  }
+  const Expected<std::vector<RunRow>> rows = parts_.fleet.runs();
+  std::vector<PastRun> runs;
+  if (rows.is_ok() &&
+      gradstream::read_past_runs(parts_.fleet, *rows, run_.id, watch_feed_->past_runs(), &runs) == StoreStatus::kOk) {
+    watch_feed_->set_past_runs(std::move(runs));
   }
 }
 
@@ -360,6 +390,12 @@ void Server::make_room_for(uint32_t run) {
   drain();
 }
 
+uint32_t Server::active_count() const {
+  const std::vector<EnrolledDevice>& devices = follower_.devices();
+  return static_cast<uint32_t>(
+      std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& device) { return device.is_active(); }));
+}
+
 void Server::reload() {
   if (!draining_) {
     follower_.refresh();
@@ -372,9 +408,13 @@ void Server::drain() {
   }
   draining_ = true;
   log_event(LogLevel::kInfo, "draining", Fields().add("sessions", uint64_t{listener_.connection_count()}));
+  coordinator_->drain(now_ms());
+  execute();
   const SessionLimits& session = config_.server.listener.session;
   const gs_RetryWindow paced = coordinator_->retry_window();
-  listener_.drain({session.refusal_retry_min_ms, std::max(session.refusal_retry_max_ms, paced.max_ms)});
+  listener_.drain(next_run_ != 0 ? handover_window(*config_.run.pace, active_count())
+                                 : gs_RetryWindow{session.refusal_retry_min_ms,
+                                                  std::max(session.refusal_retry_max_ms, paced.max_ms)});
   if (listener_.connection_count() == 0) {
     io_.stop();
     return;
@@ -394,6 +434,9 @@ void Server::drain() {
 
 bool Server::finish() {
   follower_.note_time();
+  if (keeper_) {
+    keeper_->end();
+  }
   const bool complete = !store_ || store_->stop();
   if (!complete) {
     log_event(LogLevel::kError, "records_not_stored",
@@ -422,7 +465,7 @@ void Server::watch() {
     if (watch_feed_) {
       const size_t lobby_count = listener_.lobby_count();
       const WatchedShell shell = {listener_.connection_count() + lobby_count, listener_.handshake_count() + lobby_count,
-                                  draining_, counters(), follower_.file_fault()};
+                                  draining_, counters(), place()};
       watch_feed_->publish(clock_ms(), follower_.devices(), shell);
     }
   }
@@ -432,6 +475,23 @@ void Server::watch() {
       watch();
     }
   });
+}
+
+WatchedPlace Server::place() const {
+  WatchedPlace place;
+  place.database_fault = follower_.file_fault();
+  struct statvfs disk = {};
+  if (::statvfs(config_.server.database.c_str(), &disk) == 0) {
+    place.disk_free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+    place.disk_size_bytes = uint64_t{disk.f_blocks} * disk.f_frsize;
+  }
+  place.places = session_count_max(config_.server.listener);
+  const uint64_t now_ms = epoch_ms();
+  place.clock_behind_ms = clock_ms() - std::min(clock_ms(), now_ms);
+  const CertificateEnd end = credentials_.end();
+  place.certificate = end.path;
+  place.certificate_ends_ms = end.time_ms;
+  return place;
 }
 
 bool Server::has_stalled_thread() {

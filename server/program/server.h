@@ -28,6 +28,7 @@
 #include "server/program/config.h"
 #include "server/program/fleet_alarm.h"
 #include "server/program/fleet_follower.h"
+#include "server/program/history_keeper.h"
 #include "server/program/keyring.h"
 #include "server/program/publisher.h"
 #include "server/program/watch_feed.h"
@@ -75,6 +76,7 @@ class Server : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_place_wanted() override;
   void on_session_ended(SessionId session) override;
 
   Objection start_tls();
@@ -85,11 +87,15 @@ class Server : public SessionOwner {
   void execute(Action& action);
   void note_round();
   void mark_run_state();
+  void on_told();
+  void read_past_runs();
   void arm_tick();
   void make_room_for(uint32_t run);
   void log_counters();
   void watch();
   bool has_stalled_thread();
+  WatchedPlace place() const;
+  uint32_t active_count() const;  // devices that may take part
   uint64_t clock_ms() const { return epoch_offset_ms_ + steady_ms(); }
   // The same for the coordinator, at least every FleetFollower::kPeriodMs. A longer gap tells of a process that stood
   // still: stopped, swapped out, or its machine paused. Then deadlines move by the gap, as they do when a machine
@@ -113,6 +119,7 @@ class Server : public SessionOwner {
   TlsContext tls_;
   Listener listener_;
   std::optional<StoreThread> store_;
+  std::optional<HistoryKeeper> keeper_;  // as long as there is a store
   SteadyTimer tick_;
   uint64_t tick_ms_ = UINT64_MAX;
   SteadyTimer drain_timer_;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 
 #include "runtime/base/status.h"
@@ -28,14 +27,15 @@ Matrix columns_of(const SampleTable& table, uint32_t first, uint32_t count) {
   return out;
 }
 
-Vector eigenvalues_of(const Matrix& samples) {
-  const Matrix moment = samples.transpose() * samples / static_cast<double>(samples.rows());
-  return Eigen::SelfAdjointEigenSolver<Matrix>(moment, Eigen::EigenvaluesOnly).eigenvalues();  // they rise
-}
+// Products of matrices have one form each here. Reason: Eigen compiles its kernels anew for every form of a factor, and
+// this file took as long as ten others.
+Matrix product(const Matrix& left, const Matrix& right) { return left * right; }
+
+Matrix transposed_product(const Matrix& left, const Matrix& right) { return left.transpose() * right; }
 
 double largest_eigenvalue(const Matrix& samples) {
-  const Vector values = eigenvalues_of(samples);
-  return std::max(0.0, values[values.size() - 1]);
+  const Matrix moment = transposed_product(samples, samples) / static_cast<double>(samples.rows());
+  return largest_eigenvalues({moment.data(), static_cast<size_t>(moment.size())}, 1).front();
 }
 
 // ---- Logistic ------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ struct Softmax {
   // Probabilities of all classes, a sample a row; returns the mean loss.
   double evaluate(const Matrix& model, Matrix* probabilities) const {
     Matrix scores = Matrix::Zero(inputs.rows(), class_count);
-    scores.rightCols(cols) = inputs * model;
+    scores.rightCols(cols) = product(inputs, model);
     double loss = 0;
     for (Index i = 0; i < scores.rows(); ++i) {
       const double most = scores.row(i).maxCoeff();
@@ -78,7 +78,7 @@ struct Softmax {
     for (Index i = 0; i < errors.rows(); ++i) {
       errors(i, labels[static_cast<size_t>(i)]) -= 1;
     }
-    return inputs.transpose() * errors.rightCols(cols) / static_cast<double>(inputs.rows());
+    return transposed_product(inputs, errors.rightCols(cols)) / static_cast<double>(inputs.rows());
   }
 
   // Of the model column by column.
@@ -90,7 +90,8 @@ struct Softmax {
       for (Index b = 0; b <= a; ++b) {
         const Eigen::ArrayXd p = probabilities.col(first + a).array();
         const Vector weights = a == b ? Vector(p * (1 - p)) : Vector(-p * probabilities.col(first + b).array());
-        const Matrix block = inputs.transpose() * weights.asDiagonal() * inputs / static_cast<double>(inputs.rows());
+        const Matrix weighted = inputs.transpose() * weights.asDiagonal();
+        const Matrix block = product(weighted, inputs) / static_cast<double>(inputs.rows());
         out.block(a * rows, b * rows, rows, rows) = block;
         out.block(b * rows, a * rows, rows, rows) = block;
       }
@@ -169,7 +170,7 @@ BestLoss best_least_squares(const SampleTable& table, uint32_t cols) {
   const Matrix model = inputs.colPivHouseholderQr().solve(targets);
   BestLoss best;
   best.is_known = true;
-  best.loss = (inputs * model - targets).squaredNorm() / (2.0 * table.sample_count);
+  best.loss = (product(inputs, model) - targets).squaredNorm() / (2.0 * table.sample_count);
   best.smoothness = largest_eigenvalue(inputs);
   return best;
 }

@@ -25,8 +25,8 @@ struct WatchedShell {
   uint64_t sessions = 0;    // connections that wait for one included
   uint64_t handshakes = 0;  // of these, not established yet
   bool is_draining = false;
-  ShellCounters counters;           // of all threads
-  std::string database_fault = {};  // FleetFollower::file_fault()
+  ShellCounters counters;   // of all threads
+  WatchedPlace place = {};  // without served_since_ms, is_storage_failed and refusals
 };
 
 class WatchFeed {
@@ -40,20 +40,35 @@ class WatchFeed {
   // come: the last kRoundHistoryMax.
   void note_round(const ShellCounters& counters);
 
+  // What the other runs have come to, for the snapshots from now on.
+  void set_past_runs(std::vector<PastRun> runs);
+  const std::vector<PastRun>& past_runs() const { return *past_runs_; }
+
   // now_ms: since the epoch. devices: the fleet, in any state.
   void publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devices, const WatchedShell& shell);
 
  private:
   void copy_devices(uint64_t now_ms, uint64_t steady_ms);
+  std::shared_ptr<const WatchedModel> copy_model() const;
+  WatchedRefusals refusals_lately(uint64_t now_ms, const ShellCounters& counters);
   uint64_t silent_after_ms(size_t device_count) const;
 
   WatchBoard& board_;
   const Coordinator& coordinator_;
   const uint32_t run_;
   const std::string run_name_;
+  const uint64_t run_created_ms_;
   const std::shared_ptr<const RunParameters> parameters_;
+  std::shared_ptr<const std::vector<PastRun>> past_runs_ = std::make_shared<std::vector<PastRun>>();
   std::deque<WatchedRound> rounds_;  // the last kRoundHistoryMax, oldest first
   std::shared_ptr<const std::vector<DeviceStatus>> devices_;
+  // Handshakes that failed, by counter, at the publications of the last kRefusalWindowMs.
+  struct Failures {
+    uint64_t time_ms = 0;
+    std::vector<uint64_t> counts;
+  };
+  std::deque<Failures> failures_;
+  uint64_t begun_ms_ = 0;       // the first publication
   uint64_t devices_ms_ = 0;     // when they were copied
   uint64_t devices_at_ms_ = 0;  // when they are again, by the steady clock
 };

@@ -3,9 +3,11 @@
 #include "server/rules/aggregator.h"
 
 #include <array>
+#include <string>
 
 #include "server/rules/fold.h"
 #include "server/run/run_core.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 struct Rule {
   SolverId solver;
   StreamKind stream;
-  std::unique_ptr<Aggregator> (*make)(const AggregatorContext& context);
+  MakeAggregator make;
 };
 
 constexpr std::array<Rule, 5> kRules = {{
@@ -64,9 +66,28 @@ const Real* ModelRing::find(uint32_t version) const {
   return nullptr;
 }
 
+void ModelRing::exchange(StateArchive& io, size_t size) {
+  io.list(entries_, [&io, size](Entry& entry) {
+    io.values(entry.version);
+    io.numbers(entry.model);
+    io.numbers(entry.mean);
+    if (entry.model.size() != size || (!entry.mean.empty() && entry.mean.size() != size)) {
+      io.fail();
+    }
+  });
+  if (entries_.size() > capacity_) {
+    io.fail();
+  }
+}
+
 Real open_step_size(const AggregatorContext& context) {
   return context.open != nullptr ? context.open->step_size
                                  : context.parameters->step_size_at(context.replica->version());
+}
+
+Real open_server_step(const AggregatorContext& context) {
+  return server_step_at(*context.parameters,
+                        context.open != nullptr ? context.open->round : context.replica->version());
 }
 
 VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point) {
@@ -97,22 +118,41 @@ const FixedWord* ModelRing::find_mean(uint32_t version) const {
 
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
   const Rule& rule = rule_of(*context.parameters);
+  if (context.aggregator_count != 1) {
+    GS_ASSERT(!check_aggregator_count(*context.parameters, context.aggregator_count));
+    return make_aggregator_split(context, rule.make);
+  }
   std::unique_ptr<Aggregator> inner = rule.make(context);
   return context.parameters->fold->weight_share_max < 1
              ? make_aggregator_capped(*context.parameters->fold, std::move(inner))
              : std::move(inner);
 }
 
-bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }
-
-void WeightSum::add(uint16_t weight, uint32_t steps_done) {
-  total_ += weight;
-  weighted_steps_ += static_cast<uint64_t>(weight) * steps_done;
-  ++update_count_;
-}
-
-Real WeightSum::effective_steps() const {
-  return static_cast<Real>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
+Objection check_aggregator_count(const RunParameters& parameters, uint32_t count) {
+  const std::string what = std::to_string(count) + " aggregators: ";
+  if (count == 0 || count > kAggregatorCountMax) {
+    return what + "a version's updates go to 1 to " + std::to_string(kAggregatorCountMax) +
+           " sums; give a number in that range";
+  }
+  if (count == 1) {
+    return {};
+  }
+  if (parameters.delay->delay_rule != DelayRule::kNone) {
+    return what +
+           "with a delay_rule the step depends on the order of the updates, so that nothing can be added up "
+           "apart; take 1 aggregator, or set delay_rule to none";
+  }
+  if (parameters.has_memory()) {
+    return what +
+           "with correction_form memory or unbiased the server keeps the last update of every device, and no "
+           "sum stands for them; take 1 aggregator, or set correction_form to local";
+  }
+  if (parameters.fold->weight_share_max < 1) {
+    return what +
+           "with weight_share_max below 1 the weights depend on all updates of the version, which are kept until "
+           "it closes; take 1 aggregator, or set weight_share_max to 1";
+  }
+  return {};
 }
 
 Status check_quotients(const RunParameters& parameters, std::span<const Real> values, Real divisor) {

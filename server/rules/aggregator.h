@@ -3,6 +3,9 @@
 //
 //   begin() -> prepare(), commit() for each accepted update, in any order -> finish(): the record to the next version
 //
+// A rule whose updates go into whole numbers alone may have several of it share a version's updates: partial() of each
+// goes to merge() of one, and that one finishes (server/rules/partial_sum.h).
+//
 // prepare() makes every check of an update and all of its arithmetic; commit() adds what came out. A decision lies
 // between the two. add() is both, for an update that the journal holds.
 //
@@ -22,8 +25,12 @@
 #include <vector>
 
 #include "runtime/training/stream.h"
+#include "server/base/objection.h"
+#include "server/base/state_archive.h"
 #include "server/rules/enrolment.h"
+#include "server/rules/partial_sum.h"
 #include "server/rules/record.h"
+#include "server/rules/weight_sum.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -43,7 +50,7 @@ struct FoldInput {
   std::span<const Real> values;
   uint32_t device = 0;             // enrolment index, for rules with a state for each device
   Real inverse_participation = 1;  // 1 / q_i (server/run/participation.h)
-  uint16_t sample_count = 1;       // N_i, for the memory form, whose weights outlive a version
+  uint16_t sample_count = 1;       // N_i, where the rule weighs by it: the memory form, asynchronous runs
 };
 
 // The last models of the run, for rules that meet updates of an older one.
@@ -53,6 +60,8 @@ class ModelRing {
   void push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean = {});
   const Real* find(uint32_t version) const;            // null: forgotten
   const FixedWord* find_mean(uint32_t version) const;  // of the same version; null also where there is none
+  // All of it, of a checkpoint. size: of a model.
+  void exchange(StateArchive& io, size_t size);
 
  private:
   struct Entry {
@@ -64,10 +73,28 @@ class ModelRing {
   std::deque<Entry> entries_;
 };
 
+// N_i of the devices that have been given work.
+struct SampleSum {
+  uint64_t total = 0;
+  uint32_t device_count = 0;
+  // A device has `count` samples; before: what it had, 0 for its first work.
+  void give(uint16_t before, uint16_t count) {
+    total += count - uint64_t{before};
+    device_count += before == 0 ? 1 : 0;
+  }
+  // N_i by the mean of all; 1 where nobody has been given work.
+  Real share_of(uint16_t count) const {
+    return device_count == 0
+               ? Real{1}
+               : static_cast<Real>(static_cast<double>(count) * device_count / static_cast<double>(total));
+  }
+};
+
 // What a rule's step goes by in the open version. A round counts once, whatever stages and phases it has.
 struct OpenRound {
   uint32_t round = 0;
   Real step_size = 0;  // eta_k
+  SampleSum samples;   // of an asynchronous run that weighs updates by samples
 };
 
 // What every rule works with; all of it outlives the rule. replica is the model of the open version.
@@ -78,6 +105,7 @@ struct AggregatorContext {
   Arena* arena = nullptr;                // for scratch
   const Enrolment* enrolment = nullptr;  // null: device_count devices, none of whom leaves
   const OpenRound* open = nullptr;       // null: every version is a round
+  uint32_t aggregator_count = 1;         // sums that a version's updates go to, merged when it closes
 };
 
 class Aggregator {
@@ -98,6 +126,9 @@ class Aggregator {
     is_prepared_ = false;
     return follow_record(record);
   }
+  // What the rule knows beyond the open version's record, right after follow(): a checkpoint keeps it. A reader has
+  // then the state that follow() left; the replica and the models of the context have it already.
+  virtual void exchange(StateArchive& io) { static_cast<void>(io); }
   // Base version of the device's last update that the open version's mean holds; none where there is no memory.
   virtual std::optional<uint32_t> stamp(uint32_t device) const {
     static_cast<void>(device);
@@ -140,6 +171,28 @@ class Aggregator {
   // The record that leads to the next version without a step: what a version closes with when finish() fails.
   virtual VersionRecord stand_still() const = 0;
 
+  // Whether the three functions below may be called.
+  virtual bool is_mergeable() const { return false; }
+  // What was added since the version began.
+  virtual PartialSum partial() const { return {}; }
+  // The same, and forgets it; the version stays open.
+  PartialSum take_partial() {
+    GS_ASSERT(is_mergeable());
+    PartialSum sum = partial();
+    is_prepared_ = false;
+    forget_sums();
+    return sum;
+  }
+  // Adds the updates of a sum that another instance of this rule made. One that comes twice counts twice: whoever
+  // merges sees to that. An update that was prepared before is forgotten. Codes of check_partial(), and on an error
+  // nothing has been added.
+  // - kUnimplemented: this rule does not merge.
+  // - kOutOfRange: also where the version would have more than kFoldUpdateCountMax updates.
+  Status merge(const PartialSum& sum) {
+    is_prepared_ = false;
+    return merge_in(sum);
+  }
+
  private:
   // What the functions above want of a rule. take_in() comes right after a work_out() that returned kOk.
   virtual void open_version() = 0;
@@ -150,18 +203,29 @@ class Aggregator {
   }
   virtual Status work_out(const FoldInput& input, FoldSource source) = 0;
   virtual void take_in() = 0;
+  virtual Status merge_in(const PartialSum& sum) {
+    static_cast<void>(sum);
+    return Status::kUnimplemented;
+  }
+  virtual void forget_sums() { open_version(); }
 
   bool is_prepared_ = false;
 };
 
-// eta_k of the open version.
+// eta_k and eta_g of the open version.
 Real open_step_size(const AggregatorContext& context);
+Real open_server_step(const AggregatorContext& context);
 
 // The record of version 0: the point, and where replicas hold a mean, 0.
 VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point);
 
-// The rule of a run whose parameters passed check_parameters().
+// The rule of a run whose parameters passed check_parameters(). context.aggregator_count passed
+// check_aggregator_count().
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context);
+
+// Whether the run's updates may go to so many sums. The objection names the number, what stands against it, and the
+// remedy: a rule that keeps updates or goes by their order has no sums to merge.
+Objection check_aggregator_count(const RunParameters& parameters, uint32_t count);
 
 // Members of the registry.
 std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContext& context);
@@ -172,23 +236,9 @@ std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorCont
 std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
 // Around another member, one without a state beyond a version: weight_share_max. parameters outlive the rule.
 std::unique_ptr<Aggregator> make_aggregator_capped(const FoldCore& keys, std::unique_ptr<Aggregator> inner);
-
-// What the weights of a version add up to, in integers: the same in any order.
-class WeightSum {
- public:
-  void clear() { *this = WeightSum(); }
-  bool is_full() const;
-  void add(uint16_t weight, uint32_t steps_done);
-  uint32_t total() const { return total_; }
-  uint32_t update_count() const { return update_count_; }
-  // K_eff = sum W k / sum W.
-  Real effective_steps() const;
-
- private:
-  uint32_t total_ = 0;
-  uint32_t update_count_ = 0;
-  uint64_t weighted_steps_ = 0;
-};
+// Over context.aggregator_count instances of a member that merges.
+using MakeAggregator = std::unique_ptr<Aggregator> (*)(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_split(const AggregatorContext& context, MakeAggregator make);
 
 // Whether the fold would take values / divisor; kOutOfRange or kNotFinite as it would refuse them.
 Status check_quotients(const RunParameters& parameters, std::span<const Real> values, Real divisor);

@@ -3,13 +3,14 @@
 //
 //   add -> kept updates          finish: weights -> cap_weights() -> the inner rule -> its record
 //
-// Memory: the updates of one version, at most a fold's. Inner rules are those without a state beyond a version.
+// Memory: the updates of one version, at most kKeptUpdateCountMax. Inner rules are those without a state beyond a
+// version.
 #include "runtime/base/no_contraction.h"
 
 #include <utility>
 
 #include "server/rules/aggregator.h"
-#include "server/rules/fold.h"
+#include "server/run/limits.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -32,6 +33,7 @@ class AggregatorCapped : public Aggregator {
     return status;
   }
   VersionRecord stand_still() const override { return inner_->stand_still(); }
+  void exchange(StateArchive& io) override { inner_->exchange(io); }
 
  private:
   struct Kept {
@@ -48,7 +50,7 @@ class AggregatorCapped : public Aggregator {
     return inner_->follow(record);
   }
   Status work_out(const FoldInput& input, FoldSource source) override {
-    if (kept_.size() == kFoldUpdateCountMax) {
+    if (kept_.size() >= kKeptUpdateCountMax) {
       return Status::kOutOfRange;
     }
     GS_TRY(inner_->prepare(input, source));

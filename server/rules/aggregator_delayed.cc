@@ -1,12 +1,13 @@
 // Fully asynchronous aggregation of tangents (004, A11; docs/algorithms.md, "Asynchronous rules"): a version closes
 // with every update, or with every B of them.
 //
-//   one update       C <- R_C(-alpha D), D of server/rules/delay_correction.h, alpha = eta_g s(staleness)
+//   one update       C <- R_C(-alpha D), D of server/rules/delay_correction.h, alpha = eta_g s(staleness) [w_i]
 //                    [/ (N p_i), at most 1]
-//   B > 1 (FedBuff)  D = 1/B sum_i s_i (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the weights
-//   momentum beta    v <- beta T_{C_before -> C}(v) + D in place of D
-//   curve (A13)      C^ = C - D, the whole step; phi^ of server/rules/curve_step.h. C <- the point alpha of the
-//                    curve from C by phi^ to C^, alpha as of one update, at most 1
+//   B > 1 (FedBuff)  D = 1/B sum_i s_i [w_i] (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the
+//   weights by samples       w_i = N_i by the mean of the devices that have been given work ((32) of 004: eta_i = w_i
+//   eta) momentum beta    v <- beta T_{C_before -> C}(v) + D in place of D curve (A13)      C^ = C - D, the whole step;
+//   phi^ of server/rules/curve_step.h, by curve_control. C <- the point
+//                    alpha of the curve from C by phi^ to C^, alpha as of one update, at most 1
 //
 // The state that goes from version to version is moments, velocity and how often each device took part. It follows from
 // the updates in the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic
@@ -23,6 +24,8 @@
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"
 #include "server/rules/tangent_fold.h"
+#include "server/run/delay_keys.h"
+#include "server/run/limits.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
 
@@ -59,6 +62,20 @@ class AggregatorDelayed : public Aggregator {
       record.delay_switch = delay_switch_.after(*parameters().delay, record.version, open_.statistic);
     }
     return record;
+  }
+
+  void exchange(StateArchive& io) override {
+    io.values(delay_switch_.is_switched, delay_switch_.sample_count, delay_switch_.mean, update_count_);
+    io.map(update_counts_, [&io](uint32_t& count) { io.values(count); });
+    for (std::vector<Real>* const state : {&moments_, &velocity_, &velocity_model_}) {
+      io.numbers(*state);
+    }
+    if ((!velocity_.empty() && velocity_.size() != size()) || velocity_model_.size() != velocity_.size()) {
+      io.fail();
+    }
+    if (io.is_reading()) {
+      open_version();
+    }
   }
 
  private:
@@ -137,8 +154,12 @@ class AggregatorDelayed : public Aggregator {
                                  ? context_.replica->version() >= p.delay->delay_switch
                                  : delay_switch_.is_switched;
     const bool is_late = p.delay->late_delay_rule != DelayRule::kNone && is_switched;
-    return {is_late ? p.delay->late_delay_rule : p.delay->delay_rule, p.delay->delay_lambda,
-            context_.replica->manifold(), p.model->shape, p.delay->delay_switch_by};
+    return {is_late ? p.delay->late_delay_rule : p.delay->delay_rule,
+            p.delay->delay_lambda,
+            context_.replica->manifold(),
+            p.model->shape,
+            p.delay->delay_switch_by,
+            {p.delay.keys().ortho_alpha, p.delay.keys().ortho_theta}};
   }
 
   Open opened() const {
@@ -161,7 +182,7 @@ class AggregatorDelayed : public Aggregator {
     if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().value_count()) {
       return Status::kInvalidArgument;
     }
-    if (open->weights.is_full()) {
+    if (open->devices.size() >= kKeptUpdateCountMax) {
       return Status::kOutOfRange;
     }
     const Replica& replica = *context_.replica;
@@ -171,7 +192,10 @@ class AggregatorDelayed : public Aggregator {
       return Status::kSingular;
     }
     GS_TRY(correction().direct(base, replica.model(), input.values.data(), moments_, &open->step, *context_.arena));
-    const Real share = static_cast<Real>(input.weight) / static_cast<Real>(kStalenessOne);
+    Real share = static_cast<Real>(input.weight) / static_cast<Real>(kStalenessOne);
+    if (weighs_updates(parameters()) && context_.open != nullptr) {
+      share *= context_.open->samples.share_of(input.sample_count);
+    }
     add_scaled(size(), share / static_cast<Real>(input.steps_done), open->step.direction.data(), open->sum.data());
     open->weights.add(kStalenessOne, input.steps_done);
     open->devices.push_back(input.device);
@@ -179,14 +203,19 @@ class AggregatorDelayed : public Aggregator {
     open->statistic = open->step.statistic;
     open->notes.still_count += open->step.is_still ? 1 : 0;
     open->model.assign(replica.model(), replica.model() + size());
-    open->alpha = parameters().steps->server_step;
+    open->alpha = open_server_step(context_);
     if (parameters().trigger->buffer_size == 1) {
       open->alpha *= share;
       if (parameters().delay->dominance_penalty) {
         open->alpha = std::min(open->alpha / dominance(input.device), Real{1});
       }
+      // A step to a point ends there, whatever its device weighs.
+      if ((is_curve() || !open->step.target.empty()) && open->alpha > 1) {
+        open->alpha = 1;
+        ++open->notes.clamped_count;
+      }
       if (is_curve()) {
-        return take_curve(input, open);
+        return take_curve(input, base, open);
       }
     } else {
       open->step = DelayDirection();
@@ -197,13 +226,16 @@ class AggregatorDelayed : public Aggregator {
     return parameters().delay->server_momentum > 0 ? accelerate(&open->step) : Status::kOk;
   }
 
-  Status take_curve(const FoldInput& input, Open* open) const {
+  Status take_curve(const FoldInput& input, const Real* base, Open* open) const {
     const Real* const current = context_.replica->model();
     const auto middle = input.values.begin() + static_cast<std::ptrdiff_t>(size());
     open->end.resize(size());
     GS_TRY(correction().step(current, 1, &open->step, open->end.data(), *context_.arena));
-    const bool is_rotated = place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model,
-                                          open->end, &open->control);
+    const std::vector<Real> from(base, base + size());
+    const std::vector<Real> displacement(input.values.begin(), middle);
+    const std::vector<Real> control(middle, input.values.end());
+    const bool is_rotated = place_control(parameters().delay.keys().curve_control,
+                                          {from, displacement, control, open->model, open->end}, &open->control);
     open->notes.antiparallel_count += is_rotated ? 0 : 1;
     return all_finite(size(), open->control.data()) ? Status::kOk : Status::kNotFinite;
   }

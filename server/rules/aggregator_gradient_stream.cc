@@ -19,6 +19,9 @@ class AggregatorGradientStream : public Aggregator {
     return finish_tangent_step(context_, fold_, open_step_size(context_), record);
   }
   VersionRecord stand_still() const override { return stand_still_record(context_); }
+  void exchange(StateArchive& io) override { fold_.exchange(io); }
+  bool is_mergeable() const override { return true; }
+  PartialSum partial() const override { return fold_.partial(PartialRule::kGradientStream, 0); }
 
  private:
   void open_version() override { fold_.begin({}); }
@@ -28,6 +31,8 @@ class AggregatorGradientStream : public Aggregator {
   }
   Status work_out(const FoldInput& input, FoldSource) override { return fold_.prepare(input); }
   void take_in() override { fold_.commit(); }
+  Status merge_in(const PartialSum& sum) override { return fold_.merge(PartialRule::kGradientStream, 0, sum); }
+  void forget_sums() override { fold_.forget_sums(); }
 
   AggregatorContext context_;
   TangentFold fold_;

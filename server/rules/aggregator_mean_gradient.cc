@@ -25,7 +25,7 @@ class AggregatorMeanGradient : public Aggregator {
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    record->step_scale = parameters().steps->server_step * open_step_size(context_) * weights_.effective_steps();
+    record->step_scale = open_server_step(context_) * open_step_size(context_) * weights_.effective_steps();
     std::vector<Real> v(parameters().model->shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
     if (chooses_step(parameters())) {
@@ -47,7 +47,11 @@ class AggregatorMeanGradient : public Aggregator {
     return record;
   }
 
+  bool is_mergeable() const override { return true; }
+  PartialSum partial() const override { return one_partial(opened(), fold_, weights_); }
+
  private:
+  PartialSum opened() const { return open_partial(context_, PartialRule::kMeanGradient, 0, 0); }
   void open_version() override {
     fold_.clear();
     weights_.clear();
@@ -71,6 +75,8 @@ class AggregatorMeanGradient : public Aggregator {
     weights_.add(prepared_weight_, prepared_steps_);
   }
 
+  Status merge_in(const PartialSum& sum) override { return merge_one(opened(), sum, &fold_, &weights_); }
+
   // d as it goes down: whole units of the fold's fixed point. In double the words are longer than those of to_fixed();
   // what is beyond them goes as 0.
   std::vector<FixedWord> mean_words() const {
@@ -92,7 +98,7 @@ class AggregatorMeanGradient : public Aggregator {
 
   AggregatorContext context_;
   std::vector<FoldSlot> slots_;
-  std::vector<FoldSlot> terms_;  // of the update that was prepared
+  std::vector<FoldTerm> terms_;  // of the update that was prepared
   Fold fold_;
   WeightSum weights_;
   uint16_t prepared_weight_ = 0;

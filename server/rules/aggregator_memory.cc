@@ -27,6 +27,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/limits.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
 
@@ -124,7 +125,7 @@ class AggregatorMemory : public Aggregator {
   }
 
   Status finish(VersionRecord* record) const override {
-    const Real step_size = parameters().steps->server_step * open_step_size(context_);
+    const Real step_size = open_server_step(context_) * open_step_size(context_);
     return make_record(step_size * effective_steps(), record);
   }
 
@@ -139,6 +140,21 @@ class AggregatorMemory : public Aggregator {
   std::optional<uint32_t> stamp(uint32_t device) const override {
     const auto entry = entries_.find(device);
     return entry == entries_.end() ? std::nullopt : std::optional(entry->second.stamp);
+  }
+
+  void exchange(StateArchive& io) override {
+    io.values(weight_total_);
+    io.map(entries_, [this, &io](Entry& entry) {
+      io.values(entry.stamp, entry.owner, entry.samples);
+      io.numbers(entry.shares);
+      if (entry.shares.empty() || entry.shares.size() > (is_scalar() ? parameters().value_count() : size())) {
+        io.fail();
+      }
+    });
+    io.numbers(std::span<int64_t>(h_));
+    if (io.is_reading()) {
+      open_version();
+    }
   }
 
  private:
@@ -191,7 +207,7 @@ class AggregatorMemory : public Aggregator {
         count > parameters().value_count()) {
       return Status::kInvalidArgument;
     }
-    if (added_.size() == kFoldUpdateCountMax) {
+    if (added_.size() >= kKeptUpdateCountMax) {
       return Status::kOutOfRange;
     }
     const Entry* last = last_of(input.device);
@@ -212,7 +228,9 @@ class AggregatorMemory : public Aggregator {
       prepared_.replaced = *last;
     }
     if (weighs_samples()) {
-      const bool is_full = last == nullptr && entries_.size() + added_.size() >= kFoldUpdateCountMax;
+      // The sum of the two sizes counts a device twice that is in both.
+      const bool may_be_full = last == nullptr && entries_.size() + added_.size() >= kKeptUpdateCountMax;
+      const bool is_full = may_be_full && step_count() >= kKeptUpdateCountMax;
       return !is_full && fits_at_any_weight(prepared_.entry) ? Status::kOk : Status::kOutOfRange;
     }
     prepared_h_ = next_h_;
@@ -242,7 +260,7 @@ class AggregatorMemory : public Aggregator {
   bool fits_at_any_weight(const Entry& entry) const {
     Tensor alone(size());
     add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
-    const int64_t rounded_count = int64_t{kFoldUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
+    const int64_t rounded_count = int64_t{kKeptUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
     const int64_t most = std::numeric_limits<FixedWord>::max() - rounded_count;
     return std::all_of(alone.begin(), alone.end(), [&](int64_t value) { return value <= most && value >= -most; });
   }

@@ -25,7 +25,7 @@ class AggregatorProjection : public Aggregator {
     const uint32_t open_version = context_.replica->version();
     *record = VersionRecord();
     record->version = open_version + 1;
-    record->step_scale = parameters().steps->server_step * open_step_size(context_) * weights_.effective_steps();
+    record->step_scale = open_server_step(context_) * open_step_size(context_) * weights_.effective_steps();
     for (const auto& [key, block] : blocks_) {
       RecordBlock& out = record->blocks.emplace_back();
       out.base_version = key.first;
@@ -48,6 +48,17 @@ class AggregatorProjection : public Aggregator {
     return record;
   }
 
+  bool is_mergeable() const override { return true; }
+  PartialSum partial() const override {
+    PartialSum sum = opened();
+    sum.weights = weights_;
+    for (const auto& [key, block] : blocks_) {
+      const auto end = block.slots.begin() + static_cast<std::ptrdiff_t>(block.value_count);
+      sum.blocks.push_back({key.first, key.second, {block.slots.begin(), end}});
+    }
+    return sum;
+  }
+
  private:
   using BlockKey = std::pair<uint32_t, uint32_t>;  // base version, owner
   struct Block {
@@ -59,6 +70,7 @@ class AggregatorProjection : public Aggregator {
   };
 
   const RunParameters& parameters() const { return *context_.parameters; }
+  PartialSum opened() const { return open_partial(context_, PartialRule::kProjection, 0, 0); }
 
   void open_version() override {
     blocks_.clear();
@@ -92,6 +104,26 @@ class AggregatorProjection : public Aggregator {
     weights_.add(prepared_weight_, prepared_steps_);
   }
 
+  Status merge_in(const PartialSum& sum) override {
+    GS_TRY(check_partial(opened(), sum));
+    GS_TRY(weights_.check(sum.weights));
+    for (const PartialBlock& other : sum.blocks) {
+      if (other.slots.empty() || other.slots.size() > parameters().value_count() ||
+          other.slots.size() % parameters().local->direction_count != 0) {
+        return Status::kDataCorrupt;  // a block holds whole steps
+      }
+      const auto own = blocks_.find({other.base_version, other.owner});
+      GS_TRY(own == blocks_.end() ? Status::kOk : own->second.fold.check_sums(other.slots));
+    }
+    for (const PartialBlock& other : sum.blocks) {
+      Block& block = blocks_.try_emplace({other.base_version, other.owner}, parameters()).first->second;
+      block.fold.add_sums(other.slots);
+      block.value_count = std::max(block.value_count, static_cast<uint32_t>(other.slots.size()));
+    }
+    weights_.add(sum.weights);
+    return Status::kOk;
+  }
+
   // d, as replicas have it from the record's blocks.
   Status add_up(VersionRecord* record) const {
     const Shape shape = parameters().model->shape;
@@ -118,7 +150,7 @@ class AggregatorProjection : public Aggregator {
   std::map<BlockKey, Block> blocks_;  // in the record's order
   WeightSum weights_;
   // Of the update that was prepared.
-  std::vector<FoldSlot> terms_;
+  std::vector<FoldTerm> terms_;
   BlockKey prepared_key_;
   uint16_t prepared_weight_ = 0;
   uint32_t prepared_steps_ = 0;

@@ -31,8 +31,21 @@ class AggregatorSvrg : public Aggregator {
   }
   // After a phase that made nothing the anchors are asked for anew.
   VersionRecord stand_still() const override { return stand_still_record(context_); }
+  void exchange(StateArchive& io) override {
+    fold_.exchange(io);
+    io.values(is_anchor_phase_, opened_step_, round_);
+    io.numbers(last_model_);
+    io.numbers(last_gradient_);
+    const size_t size = context_.parameters->model->shape.size();
+    if ((!last_model_.empty() && last_model_.size() != size) || last_gradient_.size() != last_model_.size()) {
+      io.fail();
+    }
+  }
+  bool is_mergeable() const override { return true; }
+  PartialSum partial() const override { return fold_.partial(PartialRule::kSvrg, phase()); }
 
  private:
+  uint8_t phase() const { return is_anchor_phase_ ? 0 : 1; }
   void open_version() override { fold_.begin({}); }
   Status follow_record(const VersionRecord& opened) override {
     fold_.begin(opened);
@@ -49,6 +62,8 @@ class AggregatorSvrg : public Aggregator {
   }
   Status work_out(const FoldInput& input, FoldSource) override { return fold_.prepare(input); }
   void take_in() override { fold_.commit(); }
+  Status merge_in(const PartialSum& sum) override { return fold_.merge(PartialRule::kSvrg, phase(), sum); }
+  void forget_sums() override { fold_.forget_sums(); }
 
   Status finish_anchors(VersionRecord* record) const {
     const RunParameters& parameters = *context_.parameters;

@@ -35,20 +35,24 @@ bool rotate(const std::vector<Real>& a, const std::vector<Real>& b, std::vector<
   return true;
 }
 
-bool place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
-                   const std::vector<Real>& current, const std::vector<Real>& that, std::vector<Real>* out) {
-  const size_t size = current.size();
-  std::vector<Real> bend(size);
+bool place_control(CurveControl how, const DelayedCurve& curve, std::vector<Real>* out) {
+  const size_t size = curve.current.size();
+  std::vector<Real> placed = curve.control;
+  if (how != CurveControl::kRotate) {
+    add_scaled(size, 1, (how == CurveControl::kNone ? curve.base : curve.current).data(), placed.data());
+    *out = std::move(placed);
+    return true;
+  }
   std::vector<Real> way(size);
   for (size_t e = 0; e < size; ++e) {
-    bend[e] = control[e] - displacement[e] / 2;
-    way[e] = that[e] - current[e];
+    placed[e] = curve.control[e] - curve.displacement[e] / 2;
+    way[e] = curve.that[e] - curve.current[e];
   }
-  const bool is_rotated = rotate(displacement, way, &bend);
+  const bool is_rotated = rotate(curve.displacement, way, &placed);
   for (size_t e = 0; e < size; ++e) {
-    bend[e] += current[e] + way[e] / 2;
+    placed[e] += curve.current[e] + way[e] / 2;
   }
-  *out = std::move(bend);
+  *out = std::move(placed);
   return is_rotated;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/config.h"
+#include "server/run/delay_keys.h"
 
 namespace gradstream {
 
@@ -14,11 +15,24 @@ namespace gradstream {
 // -1 + 1e-6), where more than one rotation does so; then v's part along a changes its sign. All are of one size.
 bool rotate(const std::vector<Real>& a, const std::vector<Real>& b, std::vector<Real>* v);
 
-// phi^ = (current + that) / 2 + R(phi - (base + result) / 2), R taking result - base to that - current. The device went
-// from base to result; that is where its corrected displacement leads from current.
-// displacement: result - base; control: phi - base. False: as of rotate().
-bool place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
-                   const std::vector<Real>& current, const std::vector<Real>& that, std::vector<Real>* out);
+// A curve as a device uploads it, and where the server's step lies. All are of one size.
+struct DelayedCurve {
+  const std::vector<Real>& base;          // X, where the device began
+  const std::vector<Real>& displacement;  // th - X
+  const std::vector<Real>& control;       // phi - X
+  const std::vector<Real>& current;       // C, the model of now
+  const std::vector<Real>& that;          // C^, where the corrected displacement leads from C
+};
+
+// out <- phi^, the control point between C and C^:
+//
+//   none       phi
+//   translate  phi + (C - X)
+//   rotate     (C + C^) / 2 + R(phi - (X + th) / 2), R taking th - X to C^ - C
+//
+// Without a delay and without a correction all three are phi. False: as of rotate(), in which `out` is good all the
+// same.
+bool place_control(CurveControl how, const DelayedCurve& curve, std::vector<Real>* out);
 
 }  // namespace gradstream
 

@@ -84,10 +84,13 @@ bool is_zero(const std::vector<Real>& v) {
 }  // namespace
 
 DelayCorrection::DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape,
-                                 DelaySwitchBy statistic)
+                                 DelaySwitchBy statistic, OrthoCorrect ortho)
     : rule_(rule),
       lambda_(lambda),
       statistic_(statistic),
+      ortho_(rule == DelayRule::kOrthoPos      ? OrthoCorrect{1, 0}
+             : rule == DelayRule::kOrthoStrict ? OrthoCorrect{0, 1}
+                                               : ortho),
       run_table_(&table),
       table_(server_table(table)),
       shape_(shape),
@@ -152,15 +155,7 @@ Status DelayCorrection::direct(const Real* base, const Real* current, const Real
     case DelayRule::kOrthoPos:
     case DelayRule::kOrthoStrict:
       if (has_drift && !out->is_still) {
-        const Result<Real> along = table_->inner(shape_, current, out->direction.data(), drift.data(), arena);
-        GS_TRY(along.status());
-        // The sign of <delta, b> is that of the cosine, which rounding may take beyond 1.
-        const bool is_conflict = along.value() <= 0;
-        if (rule_ == DelayRule::kOrthoPos && !is_conflict) {
-          GS_TRY(take_position(base, current, zeta, out, arena));
-        } else if (rule_ == DelayRule::kOrthoStrict || is_conflict) {
-          GS_TRY(remove_along(current, drift.data(), along.value(), out, arena));
-        }
+        GS_TRY(correct_ortho(base, current, zeta, drift.data(), out, arena));
       }
       break;
   }
@@ -222,6 +217,36 @@ Status DelayCorrection::correct_rank1(const Real* current, const Real* drift, co
   const Real lambda = lambda_ / std::sqrt(out->moments[0] + kMomentFloor);
   const Real share = square.value() > 0 ? std::min(lambda * square.value(), Real{1}) / square.value() : 0;
   scale(size_, 1 - share * along.value(), out->direction.data());
+  return Status::kOk;
+}
+
+Status DelayCorrection::correct_ortho(const Real* base, const Real* current, const Real* zeta, const Real* drift,
+                                      DelayDirection* out, Arena& arena) const {
+  const Real* const delta = out->direction.data();
+  const Result<Real> along = table_->inner(shape_, current, delta, drift, arena);
+  GS_TRY(along.status());
+  // The sign of <delta, b> is that of the cosine, which rounding may take beyond 1: at 0 and 1 no length is asked.
+  bool is_conflict = along.value() <= 0 || ortho_.theta >= 1;
+  if (ortho_.theta != 0 && ortho_.theta < 1) {
+    const Result<Real> delta_square = table_->inner(shape_, current, delta, delta, arena);
+    GS_TRY(delta_square.status());
+    const Result<Real> drift_square = table_->inner(shape_, current, drift, drift, arena);
+    GS_TRY(drift_square.status());
+    is_conflict = along.value() <= ortho_.theta * std::sqrt(delta_square.value()) * std::sqrt(drift_square.value());
+  }
+  if (is_conflict) {
+    return remove_along(current, drift, along.value(), out, arena);
+  }
+  if (ortho_.alpha == 0) {
+    return Status::kOk;
+  }
+  const std::vector<Real> gradient = out->direction;
+  GS_TRY(take_position(base, current, zeta, out, arena));
+  if (ortho_.alpha != 1) {
+    out->target.clear();  // the step no longer ends at Y
+    scale(size_, ortho_.alpha, out->direction.data());
+    add_scaled(size_, 1 - ortho_.alpha, gradient.data(), out->direction.data());
+  }
   return Status::kOk;
 }
 

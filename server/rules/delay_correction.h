@@ -53,11 +53,20 @@ struct DelayNotes {
   friend bool operator==(const DelayNotes&, const DelayNotes&) = default;
 };
 
+// OrthoCorrect(alpha, theta) (004), with p = -L_C(Y): where <delta, b> <= theta |delta| |b|, D is delta without its
+// part along b; elsewhere D = (1 - alpha) delta + alpha p. ortho_grad is (0, 0) unless a run says otherwise, ortho_pos
+// is (1, 0) and ortho_strict (any, 1).
+struct OrthoCorrect {
+  Real alpha = 0;
+  Real theta = 0;
+};
+
 class DelayCorrection {
  public:
   // table: of the run's manifold. The shape's parts must outlive this. statistic: that direct() measures.
+  // ortho: of the rule ortho_grad.
   DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape,
-                  DelaySwitchBy statistic = DelaySwitchBy::kVersion);
+                  DelaySwitchBy statistic = DelaySwitchBy::kVersion, OrthoCorrect ortho = {});
 
   // Bytes of arena that its operations take at most.
   static size_t scratch_size(const ManifoldOps& table, Shape shape);
@@ -87,6 +96,9 @@ class DelayCorrection {
                          Arena& arena) const;
   Status correct_rank1(const Real* current, const Real* drift, const DelayMoments& moments, DelayDirection* out,
                        Arena& arena) const;
+  // D <- D by OrthoCorrect; there is a drift, and delta is not 0.
+  Status correct_ortho(const Real* base, const Real* current, const Real* zeta, const Real* drift, DelayDirection* out,
+                       Arena& arena) const;
   // D <- D without its part along b, <D, b> being known.
   Status remove_along(const Real* current, const Real* drift, Real along, DelayDirection* out, Arena& arena) const;
   // next <- P_M((1 - alpha) C + alpha target).
@@ -101,6 +113,7 @@ class DelayCorrection {
   DelayRule rule_;
   Real lambda_;
   DelaySwitchBy statistic_;
+  OrthoCorrect ortho_;
   const ManifoldOps* run_table_;  // what the device moved by
   const ManifoldOps* table_;      // what the server moves by
   Shape shape_;

@@ -8,7 +8,6 @@ namespace gradstream {
 namespace {
 
 constexpr int64_t kFixedLimit = static_cast<int64_t>(1) << kFoldValueBits;
-constexpr int64_t kSumLimit = static_cast<int64_t>(1) << 62;
 
 // 2^exponent, exact in Real.
 Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint64_t>(1) << exponent); }
@@ -17,14 +16,18 @@ Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint
 template <typename Slot>
 struct SlotArithmetic {
   // weight * value.
-  static Status make_term(Real value, uint16_t weight, unsigned scale_log2, Slot* term) {
+  static Status make_term(Real value, uint16_t weight, unsigned scale_log2, int64_t* term) {
     int64_t fixed = 0;
     GS_TRY(to_fixed(value, scale_log2, &fixed));
     *term = fixed * weight;
     return Status::kOk;
   }
-  static Status check_sum(Slot sum) { return sum < kSumLimit && sum > -kSumLimit ? Status::kOk : Status::kOutOfRange; }
-  static Real mean(Slot sum, uint32_t total_weight, unsigned scale_log2) {
+  // By the high word alone: |sum| < 2^kFoldSumBits, and -2^kFoldSumBits.
+  static Status check_sum(const Slot& sum) {
+    constexpr int64_t kHighLimit = static_cast<int64_t>(1) << (kFoldSumBits - 64);
+    return sum.high < kHighLimit && sum.high >= -kHighLimit ? Status::kOk : Status::kOutOfRange;
+  }
+  static Real mean(const Slot& sum, uint64_t total_weight, unsigned scale_log2) {
     const Real unit = static_cast<Real>(1) / power_of_two(scale_log2);
     return static_cast<Real>(divide_rounded(sum, total_weight)) * unit;
   }
@@ -37,10 +40,30 @@ struct SlotArithmetic<double> {
     return check_sum(*term);
   }
   static Status check_sum(double sum) { return std::isfinite(sum) ? Status::kOk : Status::kNotFinite; }
-  static Real mean(double sum, uint32_t total_weight, unsigned) { return static_cast<Real>(sum / total_weight); }
+  static Real mean(double sum, uint64_t total_weight, unsigned) {
+    return static_cast<Real>(sum / static_cast<double>(total_weight));
+  }
 };
 
 using Arithmetic = SlotArithmetic<FoldSlot>;
+
+template <typename Term>
+Status check_all(std::span<const FoldSlot> slots, std::span<const Term> terms) {
+  if (terms.size() > slots.size()) {
+    return Status::kInvalidArgument;
+  }
+  for (size_t i = 0; i < terms.size(); ++i) {
+    GS_TRY(Arithmetic::check_sum(slots[i] + terms[i]));
+  }
+  return Status::kOk;
+}
+
+template <typename Term>
+void add_all(std::span<FoldSlot> slots, std::span<const Term> terms) {
+  for (size_t i = 0; i < terms.size(); ++i) {
+    slots[i] += terms[i];
+  }
+}
 
 }  // namespace
 
@@ -72,11 +95,11 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
 }
 
 Status check_fold_value(Real value, unsigned scale_log2) {
-  FoldSlot term = 0;
+  FoldTerm term = 0;
   return Arithmetic::make_term(value, 1, scale_log2, &term);
 }
 
-Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldSlot* terms) {
+Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms) {
   if (weight == 0) {
     return Status::kInvalidArgument;
   }
@@ -97,25 +120,17 @@ void Fold::clear() {
   }
 }
 
-Status Fold::check_terms(std::span<const FoldSlot> terms) const {
-  if (terms.size() > slots_.size()) {
-    return Status::kInvalidArgument;
-  }
-  for (size_t i = 0; i < terms.size(); ++i) {
-    GS_TRY(Arithmetic::check_sum(slots_[i] + terms[i]));
-  }
-  return Status::kOk;
-}
+Status Fold::check_terms(std::span<const FoldTerm> terms) const { return check_all(slots_, terms); }
 
-void Fold::add_terms(std::span<const FoldSlot> terms) {
-  for (size_t i = 0; i < terms.size(); ++i) {
-    slots_[i] += terms[i];
-  }
-}
+void Fold::add_terms(std::span<const FoldTerm> terms) { add_all(slots_, terms); }
 
-Status Fold::finish(uint32_t total_weight, Real* out) const { return finish_part(total_weight, 0, slots_.size(), out); }
+Status Fold::check_sums(std::span<const FoldSlot> sums) const { return check_all(slots_, sums); }
 
-Status Fold::finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const {
+void Fold::add_sums(std::span<const FoldSlot> sums) { add_all(slots_, sums); }
+
+Status Fold::finish(uint64_t total_weight, Real* out) const { return finish_part(total_weight, 0, slots_.size(), out); }
+
+Status Fold::finish_part(uint64_t total_weight, size_t first, size_t count, Real* out) const {
   if (total_weight == 0 || first > slots_.size() || count > slots_.size() - first) {
     return Status::kInvalidArgument;
   }

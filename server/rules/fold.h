@@ -1,11 +1,12 @@
-// The exact fold: a weighted mean in 64-bit fixed point, the same bits in any order of arrival.
+// The exact fold: a weighted mean in fixed point, the same bits in any order of arrival.
 //
 //   term <- weight * round(value * 2^scale_log2)                 make_terms, once for each update
 //   slot <- slot + term                                          add_terms, any number of updates, any order
 //   out   = round(slot / total weight) / 2^scale_log2            finish: one integer division, one conversion
 //
 // Both roundings are half away from zero. Between them there are only integers, so that one aggregator or eight, before
-// or after a crash, have one result. No heap: the caller owns the slots.
+// or after a crash, have one result. A term has 64 bits and a slot 128, so that a version takes 2^31 updates of any
+// value and weight. No heap: the caller owns the slots.
 //
 // The double build folds by plain sums in the order of add_terms(), since fixed point holds 31 bits of a value: it
 // replays references, and no product links it.
@@ -19,12 +20,14 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "server/rules/wide_int.h"
 #include "server/run/limits.h"
 
 namespace gradstream {
 
-// What a slot sums in.
-using FoldSlot = std::conditional_t<sizeof(Real) == sizeof(float), int64_t, double>;
+// What an update adds to a slot, and what a slot sums in.
+using FoldTerm = std::conditional_t<sizeof(Real) == sizeof(float), int64_t, double>;
+using FoldSlot = std::conditional_t<sizeof(Real) == sizeof(float), WideInt, double>;
 
 // Whether make_terms() takes a value. kNotFinite; kOutOfRange as to_fixed (never in the double build).
 Status check_fold_value(Real value, unsigned scale_log2);
@@ -34,9 +37,9 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed);
 
 // What an update adds to a fold: terms[i] <- weight * fixed(values[i] / divisor), for all values. Codes of to_fixed, of
 // the first value that it refuses; kInvalidArgument when weight is 0. On an error terms are unspecified.
-Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldSlot* terms);
+Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms);
 
-// The quotient rounded half away from zero; divisor > 0, |sum| < 2^62.
+// The quotient rounded half away from zero; divisor > 0, |sum| < 2^62. server/rules/wide_int.h has that of wider sums.
 int64_t divide_rounded(int64_t sum, uint64_t divisor);
 
 class Fold {
@@ -48,18 +51,22 @@ class Fold {
   void clear();
 
   // Whether add_terms() may be called with these, from the first slot on. kInvalidArgument when the slots do not reach
-  // so far; kOutOfRange when a sum would reach 2^62, kNotFinite when one would be infinite in the double build.
-  Status check_terms(std::span<const FoldSlot> terms) const;
+  // so far; kOutOfRange when a sum would reach 2^kFoldSumBits, kNotFinite when one would be infinite in the double
+  // build.
+  Status check_terms(std::span<const FoldTerm> terms) const;
   // Adds what check_terms() has passed since the last sum changed.
-  void add_terms(std::span<const FoldSlot> terms);
+  void add_terms(std::span<const FoldTerm> terms);
+  // The same of another fold's slots, for sums that were made apart.
+  Status check_sums(std::span<const FoldSlot> sums) const;
+  void add_sums(std::span<const FoldSlot> sums);
 
   // out[i] <- the mean of slot i under total_weight, for every slot. kInvalidArgument when total_weight is 0. The sums
-  // stay.
-  Status finish(uint32_t total_weight, Real* out) const;
+  // stay. total_weight < 2^63, and in magnitude each mean of a slot is too.
+  Status finish(uint64_t total_weight, Real* out) const;
 
   // Finish for slots [first, first + count), for callers that emit a record in pieces. Codes as finish;
   // kInvalidArgument also when the slots do not reach so far.
-  Status finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const;
+  Status finish_part(uint64_t total_weight, size_t first, size_t count, Real* out) const;
 
   std::span<const FoldSlot> slots() const { return slots_; }
 

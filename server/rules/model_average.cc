@@ -65,6 +65,14 @@ void ModelAverage::follow(uint32_t version, const Real* model) {
   }
 }
 
+void ModelAverage::exchange(StateArchive& io) {
+  io.values(count_, last_version_);
+  io.numbers(model_);
+  if ((count_ > 0) != !model_.empty() || (!model_.empty() && model_.size() != parameters_.model->shape.size())) {
+    io.fail();
+  }
+}
+
 std::string ModelAverage::text() const {
   if (count_ == 0) {
     return "none";

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/arena.h"
+#include "server/base/state_archive.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -27,6 +28,9 @@ class ModelAverage {
   bool replace(uint32_t version, Real* theta) const;
   // The version has opened with this model, S where replace() said so.
   void follow(uint32_t version, const Real* model);
+
+  // All of it, of a checkpoint.
+  void exchange(StateArchive& io);
 
   // n; 0: there is no average.
   uint32_t count() const { return count_; }

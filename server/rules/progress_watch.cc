@@ -28,6 +28,28 @@ bool is_calm(ProgressState state) { return state == ProgressState::kSettled || s
 
 }  // namespace
 
+void DriftWatch::exchange(StateArchive& io) {
+  io.list(losses_, [&io](double& loss) { io.values(loss); });
+  io.values(before_, after_, deviation_);
+}
+
+void ProgressWatch::exchange(StateArchive& io) {
+  io.list(promises_, [&io](double& promise) { io.values(promise); });
+  io.list(losses_, [&io](Loss& loss) { io.values(loss.round, loss.value); });
+  io.values(round_, least_loss_, most_loss_, lowest_, strikes_, judged_, candidate_, candidate_rounds_, has_settled_);
+  io.optional(first_loss_, [&io](double& loss) { io.values(loss); });
+  loss_drift_.exchange(io);
+  evaluation_drift_.exchange(io);
+  ProgressView& v = view_;
+  io.values(v.state, v.diverged_by, v.ratio, v.kept, v.recent_share, v.first_loss, v.loss, v.drift_count,
+            v.drift_before, v.drift_after, v.drift_deviation);
+  for (const ProgressState state : {judged_, candidate_, v.state}) {
+    if (state > ProgressState::kDiverged) {
+      io.fail();
+    }
+  }
+}
+
 // The median of the last `width` losses up to this round; none before the first loss.
 std::optional<double> ProgressWatch::level(int64_t round, size_t width) const {
   std::vector<double> values;
@@ -133,9 +155,11 @@ void ProgressWatch::tell(const WatchedStep& step, uint32_t round) {
     return;
   }
   if (is_calm(judged_) && is_calm(view_.state)) {
-    candidate_rounds_ = judged_ == candidate_ ? candidate_rounds_ + 1 : 1;
-    candidate_ = judged_;
-    view_.state = candidate_rounds_ >= kProgressStrikes ? judged_ : view_.state;
+    const bool is_between = view_.recent_share <= kProgressFallingAgain;
+    const ProgressState now = view_.state == ProgressState::kSettled && is_between ? view_.state : judged_;
+    candidate_rounds_ = now == candidate_ ? candidate_rounds_ + 1 : 1;
+    candidate_ = now;
+    view_.state = candidate_rounds_ >= kProgressStrikes ? now : view_.state;
     return;
   }
   candidate_rounds_ = 0;

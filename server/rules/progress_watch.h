@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "server/base/enum_names.h"
+#include "server/base/state_archive.h"
 
 namespace gradstream {
 
@@ -57,6 +58,9 @@ inline constexpr double kProgressKept = 0.1;
 inline constexpr uint32_t kProgressStrikes = 3;
 // A run still falls when its last kProgressFallRounds made more than this share of its whole fall.
 inline constexpr double kProgressFalling = 0.02;
+// People are told that a run which had settled falls again beyond this share. Reason: noise of a loss carries a run
+// over one bound again and again, and twice the bound it reaches when the loss does fall.
+inline constexpr double kProgressFallingAgain = 2 * kProgressFalling;
 inline constexpr uint32_t kProgressFallRounds = 30;
 // A run has diverged when its loss is above the first one by this share of it.
 inline constexpr double kProgressRise = 0.5;
@@ -111,6 +115,7 @@ class DriftWatch {
   double before() const { return before_; }
   double after() const { return after_; }
   double deviation() const { return deviation_; }
+  void exchange(StateArchive& io);
 
  private:
   std::deque<double> losses_;  // at most kDriftReference + kDriftRecent
@@ -127,11 +132,13 @@ class ProgressWatch {
   // The updates of half of the devices were refused for their values, so that no step can be made of them.
   void refuse();
   // What people are told. A change between kSettled and kStillFalling is told when it has stood for kProgressStrikes
-  // rounds.
+  // rounds, and one back to kStillFalling beyond kProgressFallingAgain alone.
   const ProgressView& view() const { return view_; }
   // What the last round alone says, as the prototype has it.
   ProgressState judged() const { return judged_; }
   uint32_t round_count() const { return round_; }
+  // All of it, of a checkpoint.
+  void exchange(StateArchive& io);
 
  private:
   struct Loss {

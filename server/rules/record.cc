@@ -172,13 +172,12 @@ gs_LogChunk log_chunk_of(const VersionRecord& record, size_t index, size_t first
   return chunk;
 }
 
-// parts: bits of all parts of the snapshot, as the chunks say them.
-std::vector<ServerMessage> part_chunks(uint32_t version, uint64_t digest, ModelPart part,
-                                       std::span<const uint8_t> bytes, uint32_t parts) {
-  std::vector<ServerMessage> messages;
+// Behind *messages. parts: bits of all parts of the snapshot, as the chunks say them.
+void add_chunks(uint32_t version, uint64_t digest, ModelPart part, std::span<const uint8_t> bytes, uint32_t parts,
+                std::vector<ServerMessage>* messages) {
   for (size_t offset = 0; offset < bytes.size(); offset += kPayloadSizeMax) {
     const auto piece = bytes.subspan(offset, std::min(kPayloadSizeMax, bytes.size() - offset));
-    ServerMessage& message = messages.emplace_back();
+    ServerMessage& message = messages->emplace_back();
     message.which_body = gs_ServerMessage_snapshot_chunk_tag;
     gs_SnapshotChunk& chunk = message.body.snapshot_chunk;
     chunk = {};
@@ -191,7 +190,6 @@ std::vector<ServerMessage> part_chunks(uint32_t version, uint64_t digest, ModelP
     std::memcpy(chunk.values.bytes, piece.data(), piece.size());
     chunk.digest = digest;
   }
-  return messages;
 }
 
 }  // namespace
@@ -427,9 +425,9 @@ std::vector<ServerMessage> log_chunks(const VersionRecord& record) {
 
 std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model,
                                            std::span<const uint8_t> mean) {
-  std::vector<ServerMessage> messages = part_chunks(version, digest, ModelPart::kModel, model, 0);
-  const std::vector<ServerMessage> rest = part_chunks(version, digest, ModelPart::kMean, mean, 0);
-  messages.insert(messages.end(), rest.begin(), rest.end());
+  std::vector<ServerMessage> messages;
+  add_chunks(version, digest, ModelPart::kModel, model, 0, &messages);
+  add_chunks(version, digest, ModelPart::kMean, mean, 0, &messages);
   return messages;
 }
 
@@ -442,8 +440,7 @@ std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, st
   bits = (bits & ~usual) == 0 ? 0 : bits;
   std::vector<ServerMessage> messages;
   for (const SnapshotPart& part : parts) {
-    const std::vector<ServerMessage> chunks = part_chunks(version, digest, part.part, part.bytes, bits);
-    messages.insert(messages.end(), chunks.begin(), chunks.end());
+    add_chunks(version, digest, part.part, part.bytes, bits, &messages);
   }
   return messages;
 }

@@ -67,6 +67,24 @@ StepDecision StepKeeper::after_round(const FoldedMove& folded) const {
   return next;
 }
 
+void StepKeeper::exchange(StateArchive& io) {
+  StepDecision& d = decision_;
+  io.values(d.state.step, d.state.first, d.state.slope, d.state.curvature, d.state.count);
+  for (StepMove* const move : {&d.move, &previous_move_}) {
+    io.values(move->length, move->square, move->reach);
+  }
+  io.values(d.trial_length, d.square, d.draw_count);
+  io.numbers(std::span<double>(d.best));
+  io.values(d.bound, d.slope, d.curvature, d.line_count, d.worse_count);
+  if (static_cast<uint8_t>(d.bound) >= kStepBoundCount) {
+    io.fail();
+  }
+  if (io.is_reading()) {
+    weight_total_ = 0;
+    lines_.clear();
+  }
+}
+
 std::string StepKeeper::text() const {
   double slopes = 0;
   double curvatures = 0;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "server/base/state_archive.h"
 #include "server/rules/step_decision.h"
 #include "server/run/run_parameters.h"
 
@@ -44,6 +45,9 @@ class StepKeeper {
   bool add_line(uint32_t device, uint32_t staleness, float slope, float curvature, double weight);
 
   StepDecision after_round(const FoldedMove& folded) const;
+
+  // All of it right after follow(), of a checkpoint.
+  void exchange(StateArchive& io);
 
   // For tests that compare two ledgers.
   std::string text() const;

@@ -17,9 +17,13 @@ TangentFold::TangentFold(const AggregatorContext& context)
       terms_(slots_.size()) {}
 
 void TangentFold::begin(const VersionRecord& opened) {
+  forget_sums();
+  population_ = opened.cohort.population;
+}
+
+void TangentFold::forget_sums() {
   fold_.clear();
   weights_.clear();
-  population_ = opened.cohort.population;
 }
 
 // Of the terms of T(zeta) / (k_i q_i).
@@ -62,8 +66,10 @@ Status TangentFold::finish(std::vector<Real>* mean) const {
 }
 
 // A phase that everyone is asked in has no population.
-uint32_t TangentFold::divisor() const {
-  return is_unbiased(*context_.parameters->cohort) && population_ > 0 ? population_ * kStalenessOne : weights_.total();
+bool TangentFold::divides_by_population() const { return is_unbiased(*context_.parameters->cohort) && population_ > 0; }
+
+uint64_t TangentFold::divisor() const {
+  return divides_by_population() ? uint64_t{population_} * kStalenessOne : weights_.total();
 }
 
 VersionRecord stand_still_record(const AggregatorContext& context) {
@@ -75,7 +81,7 @@ VersionRecord stand_still_record(const AggregatorContext& context) {
 
 Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, Real local_step,
                            VersionRecord* record) {
-  record->step_scale = context.parameters->steps->server_step * fold.effective_steps();
+  record->step_scale = open_server_step(context) * fold.effective_steps();
   std::vector<Real> v;
   GS_TRY(fold.finish(&v));
   if (chooses_step(*context.parameters)) {

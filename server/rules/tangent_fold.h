@@ -20,15 +20,29 @@ class TangentFold {
  public:
   explicit TangentFold(const AggregatorContext& context);
   void begin(const VersionRecord& opened);
+  // As Aggregator's.
+  void exchange(StateArchive& io) { io.values(population_); }
   // As Aggregator's: nothing comes between a prepare() that returned kOk and its commit().
   Status prepare(const FoldInput& input);
   void commit();
+  // As Aggregator's, of this rule and phase.
+  PartialSum partial(PartialRule rule, uint8_t phase) const {
+    return one_partial(opened(rule, phase), fold_, weights_);
+  }
+  Status merge(PartialRule rule, uint8_t phase, const PartialSum& sum) {
+    return merge_one(opened(rule, phase), sum, &fold_, &weights_);
+  }
+  void forget_sums();
   // The mean, rows * cols values; codes of Fold::finish.
   Status finish(std::vector<Real>* mean) const;
   Real effective_steps() const { return weights_.effective_steps(); }
 
  private:
-  uint32_t divisor() const;
+  PartialSum opened(PartialRule rule, uint8_t phase) const {
+    return open_partial(context_, rule, phase, divides_by_population() ? population_ : 0);
+  }
+  bool divides_by_population() const;
+  uint64_t divisor() const;
 
   AggregatorContext context_;
   std::vector<FoldSlot> slots_;
@@ -37,7 +51,7 @@ class TangentFold {
   uint32_t population_ = 0;
   // Of the update that was prepared: its zeta at the open model where it was late, and its terms.
   std::vector<Real> transported_;
-  std::vector<FoldSlot> terms_;
+  std::vector<FoldTerm> terms_;
   uint16_t prepared_weight_ = 0;
   uint32_t prepared_steps_ = 0;
 };

@@ -80,7 +80,7 @@ class UnitsFold : public StageFold {
     if (words[0] < 1 || words[0] > int64_t{kSampleCountMax}) {
       return {gs_Reason_REASON_OUT_OF_RANGE, 0, static_cast<double>(words[0]), 1, kSampleCountMax};
     }
-    if (answers_.size() >= kFoldUpdateCountMax) {
+    if (answers_.size() >= kKeptUpdateCountMax) {
       return {gs_Reason_REASON_OUT_OF_RANGE, 0, 0, 0, 0};
     }
     switch (stage_) {

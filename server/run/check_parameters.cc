@@ -21,13 +21,13 @@ Objection check_parameters(const RunParameters& p) {
   // compute with what earlier ones have found sound.
   constexpr Objection (*kChecks[])(const RunParameters&) = {
       // What a device does.
-      check_local_work, check_uploads, check_batches, check_proximal, check_svrg, check_steps,
+      check_local_work, check_uploads, check_batches, check_proximal, check_svrg, check_steps, check_cycle,
       // The point, and what is minimised.
       check_model, check_units,
       // What the server does with answers, once every number is in its range.
       check_ranges, check_groups, check_participation, check_over_selection, check_straggler, check_timed_work,
-      check_retry, check_weight_share, check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve,
-      check_kept_models, check_quality};
+      check_retry, check_weight_share, check_buffer, check_kept_updates, check_delay_rule, check_delay_switch,
+      check_ortho, check_average, check_curve, check_kept_models, check_quality, check_stop};
   for (const auto check : kChecks) {
     if (Objection objection = check(p)) {
       return objection;

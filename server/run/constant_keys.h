@@ -17,6 +17,9 @@ struct ConstantKeys {
   Real pl_constant = 0;     // mu of the Riemannian Polyak-Lojasiewicz condition
   Real gradient_noise = 0;  // sigma
   Real initial_excess = 0;  // F(x_0) - F*
+  Real gradient_bound = 0;  // chi of 003
+  Real diameter = 0;        // of the set that all models of the run are in
+  Real loss_noise = 0;      // deviation of one evaluation of the loss
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -30,6 +33,14 @@ struct ConstantKeys {
               "Advice takes this sigma, the deviation of a stochastic gradient; 0 means unknown."},
           keys.gradient_noise);
     visit(Key{"initial_excess", "", from(0), "Advice takes this F(x_0) - F*; 0 means unknown."}, keys.initial_excess);
+    visit(Key{"gradient_bound", "", from(0),
+              "Advice takes this chi, which no gradient of a device's loss is longer than; 0 means unknown."},
+          keys.gradient_bound);
+    visit(Key{"diameter", "", from(0), "Advice takes this largest distance of two models of the run; 0 means unknown."},
+          keys.diameter);
+    visit(Key{"loss_noise", "", from(0),
+              "Advice takes this deviation of one evaluation of the loss at one point; 0 means unknown."},
+          keys.loss_noise);
   }
 };
 

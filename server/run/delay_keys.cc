@@ -39,9 +39,6 @@ Objection check_delay_rule(const RunParameters& p) {
     return "delay_rule, dominance_penalty, buffer_size: of several updates at once only asgd has a meaning, and no "
            "device's share; use delay_rule asgd without a penalty, or buffer_size 1";
   }
-  if (p.fold->fold_weight != FoldWeight::kUniform) {
-    return "delay_rule, fold_weight: an update weighs by its staleness alone; use fold_weight uniform";
-  }
   for (const DelayRule rule : {p.delay->delay_rule, p.delay->late_delay_rule}) {
     if (!is_delay_rule_defined(rule, p.model->manifold)) {
       return std::string("delay_rule, manifold: ") + name_of(rule) +
@@ -74,6 +71,21 @@ Objection check_delay_switch(const RunParameters& p) {
                              ? p.delay->delay_switch_at > -1 && p.delay->delay_switch_at < 1
                              : p.delay->delay_switch_at > 0 && std::isfinite(p.delay->delay_switch_at);
   return has_level ? "" : "delay_switch_at, delay_switch_by: a cosine is between -1 and 1, a drift_ratio is above 0";
+}
+
+Objection check_ortho(const RunParameters& p) {
+  const DelayKeys& keys = p.delay.keys();
+  if (keys.delay_rule != DelayRule::kOrthoGrad && keys.late_delay_rule != DelayRule::kOrthoGrad) {
+    return keys.ortho_alpha == 0 && keys.ortho_theta == 0
+               ? ""
+               : "ortho_alpha, ortho_theta, delay_rule: they belong to the rule ortho_grad; set delay_rule or "
+                 "late_delay_rule to ortho_grad, or leave both at 0";
+  }
+  if (keys.ortho_alpha == 1 && p.steps->server_step > 1) {
+    return "server_step, ortho_alpha: with ortho_alpha 1 a step goes a share of the way to a device's point; set "
+           "server_step to at most 1";
+  }
+  return check_range(p, "ortho_theta");
 }
 
 Objection check_kept_models(const RunParameters& p) {

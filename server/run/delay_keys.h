@@ -3,6 +3,7 @@
 #ifndef GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
 #define GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
 
+#include "server/base/enum_names.h"
 #include "server/base/objection.h"
 #include "server/run/key.h"
 #include "server/run/run_core.h"
@@ -11,8 +12,23 @@ namespace gradstream {
 
 struct RunParameters;
 
+// Where a server has the control point of a device's curve beside the model of now (004, its third figure).
+enum class CurveControl : uint8_t {
+  kNone,       // where the device had it
+  kTranslate,  // moved by what the model has moved since the task's version
+  kRotate,     // moved between the ends of the server's step, its bend turned with the displacement
+};
+template <>
+inline constexpr auto kEnumNames<CurveControl> = std::to_array<EnumName<CurveControl>>(
+    {{"none", CurveControl::kNone}, {"translate", CurveControl::kTranslate}, {"rotate", CurveControl::kRotate}});
+
 struct DelayKeys : DelayCore {
   static constexpr const char* kTitle = "Asynchronous steps";
+
+  CurveControl curve_control = CurveControl::kRotate;
+  // OrthoCorrect's alpha and theta (004), of the rule ortho_grad.
+  Real ortho_alpha = 0;
+  Real ortho_theta = 0;
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -44,12 +60,23 @@ struct DelayKeys : DelayCore {
     visit(Key{"server_momentum", "", from_below(0, 1).only("a `delay_rule`"),
               "The next step of the server takes this share of its last direction along."},
           keys.server_momentum);
+    visit(Key{"curve_control", "", {}, "Solver `curve`: the server corrects the control point for the delay this way."},
+          keys.curve_control);
+    visit(Key{"ortho_alpha",
+              "",
+              {},
+              "The rule `ortho_grad` goes this share of the way to a device's own point where there is no conflict."},
+          keys.ortho_alpha);
+    visit(Key{"ortho_theta", "", from(-1, 1).only("rule `ortho_grad`"),
+              "The rule `ortho_grad` sees a conflict where the cosine of update and drift is at most this."},
+          keys.ortho_theta);
   }
 };
 
 // Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_delay_rule(const RunParameters& run);
 Objection check_delay_switch(const RunParameters& run);
+Objection check_ortho(const RunParameters& run);
 // The last check of all: which rule serves a run is only defined where the others pass.
 Objection check_kept_models(const RunParameters& run);
 

@@ -31,8 +31,10 @@ struct FoldKeys : FoldCore {
   }
 };
 
-// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_weight_share(const RunParameters& run);
+// That no version wants more updates than a rule may keep.
+Objection check_kept_updates(const RunParameters& run);
 
 }  // namespace gradstream
 

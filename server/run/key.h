@@ -1,6 +1,6 @@
 // What is said of a key of a run. Each group of keys (model_keys.h and its neighbours) says it in its visit(): the
-// table of docs/operating.md and `gradstream run keys` follow from there. The checks of a group stand in its source;
-// visit_keys_test holds them to the ranges that are said here.
+// tables of docs/reference/keys.md and `gradstream run keys` follow from there. The checks of a group stand in its
+// source; visit_keys_test holds them to the ranges that are said here.
 #ifndef GRADSTREAM_SERVER_RUN_KEY_H_
 #define GRADSTREAM_SERVER_RUN_KEY_H_
 

@@ -119,8 +119,8 @@ std::string key_table() {
   std::string open;
   for (const KeyRow& row : key_rows()) {
     if (row.group != open) {
-      text += (open.empty() ? "#### " : "\n#### ") + row.group +
-              "\n\n| key | default | takes | meaning |\n|---|---|---|---|\n";
+      text +=
+          (open.empty() ? "## " : "\n## ") + row.group + "\n\n| key | default | takes | meaning |\n|---|---|---|---|\n";
       open = row.group;
     }
     text += "| `" + row.name + "` | " + default_cell(row) + " | " + takes_cell(row) + " | " + row.sentence + " |\n";

@@ -1,5 +1,5 @@
-// The keys of a run for people: the table of docs/operating.md and the lines of `gradstream run keys`, made of what
-// each group says of its keys.
+// The keys of a run for people: the table of docs/reference/keys.md and the lines of `gradstream run keys`, made of
+// what each group says of its keys.
 #ifndef GRADSTREAM_SERVER_RUN_KEY_TABLE_H_
 #define GRADSTREAM_SERVER_RUN_KEY_TABLE_H_
 

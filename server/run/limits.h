@@ -12,11 +12,28 @@ namespace gradstream {
 inline constexpr unsigned kFoldValueBits = 31;
 // Weights are unsigned 16 bits: sample counts, or staleness weights from a committed table.
 inline constexpr unsigned kFoldWeightBits = 16;
-// Updates in one version, at most 2^this. The coordinator keeps to it; check_terms() refuses what would overflow.
-inline constexpr unsigned kFoldUpdateCountLog2 = 15;
+// Updates in one version, at most 2^this, where the rule adds them up. The fold refuses one more. Reason: counts of a
+// version are 32 bits, and so are enrolment indices.
+inline constexpr unsigned kFoldUpdateCountLog2 = 31;
 inline constexpr uint32_t kFoldUpdateCountMax = 1U << kFoldUpdateCountLog2;
-static_assert(kFoldValueBits + kFoldWeightBits + kFoldUpdateCountLog2 <= 62, "a full version never reaches 2^62");
-static_assert(kFoldWeightBits + kFoldUpdateCountLog2 <= 31, "the total weight of a version fits 32 bits");
+// A full version's sum is below 2^this in magnitude.
+inline constexpr unsigned kFoldSumBits = kFoldValueBits + kFoldWeightBits + kFoldUpdateCountLog2;
+static_assert(kFoldValueBits + kFoldWeightBits <= 62, "what an update adds fits 64 bits");
+static_assert(kFoldSumBits <= 126, "a full version never reaches 2^126");
+static_assert(kFoldWeightBits + kFoldUpdateCountLog2 <= 63, "the total weight of a version fits 64 bits");
+
+// Updates, or answers of a stage, in one version where the server keeps each until the version closes: the memory
+// form, asynchronous rules, a capped share, units. Also the devices whose last update the memory form knows. Reason:
+// memory grows with each of them, and their sums stay below 2^62 (31 bits of a value, 16 of a weight, and these 15).
+inline constexpr unsigned kKeptUpdateCountLog2 = 15;
+inline constexpr uint32_t kKeptUpdateCountMax = 1U << kKeptUpdateCountLog2;
+static_assert(kFoldValueBits + kFoldWeightBits + kKeptUpdateCountLog2 <= 62, "a sum over kept updates is below 2^62");
+static_assert(kFoldWeightBits + kKeptUpdateCountLog2 <= 31, "the total weight of kept updates fits 32 bits");
+
+// Sums that one process divides a version into (AggregatorContext::aggregator_count), at most. Reason: each is as long
+// as the model, and more of them than a machine has cores are of use to tests alone.
+inline constexpr uint32_t kAggregatorCountMax = 64;
+
 static_assert(kSampleCountMax < 1U << kFoldWeightBits, "a sample count is a weight");
 
 // Fractional bits of the fixed point. Reason: 2^scale and its inverse are exact floats far from their limits.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/run/check_range.h"
+#include "server/run/delay_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
@@ -120,9 +121,6 @@ Objection check_proximal_form(const RunParameters& p) {
            "solver: the mean gradient of svrg is that of the bare losses; use gradient_stream, tangent_mean or "
            "projection, or set proximal to 0";
   }
-  if (p.local->solver == SolverId::kCurve) {
-    return form + "solver: solver curve has a proximal term of its own; use proximal_form geodesic";
-  }
   if (p.local->solver == SolverId::kProjection && p.local->correction_form != CorrectionForm::kNone) {
     return form + "correction_form: a path that is corrected needs no proximal term; set correction_form to none";
   }
@@ -134,7 +132,48 @@ Objection check_proximal_form(const RunParameters& p) {
                              "; use proximal_form distance or geodesic";
 }
 
+// Why minibatches cannot grow in this run, or "".
+Objection check_batch_growth(const RunParameters& p) {
+  const LocalKeys& keys = p.local.keys();
+  if (Objection objection = check_range(p, "batch_growth")) {
+    return objection;
+  }
+  if (!(keys.batch_growth > 0)) {
+    return keys.batch_size_max == 0
+               ? ""
+               : "batch_size_max, batch_growth: only minibatches that grow stop growing; set batch_growth above 0, or "
+                 "leave batch_size_max at 0";
+  }
+  if (keys.batch_mode != BatchMode::kCommon) {
+    return "batch_growth, batch_mode: only common draws minibatches of a size; use common, or set batch_growth to 0";
+  }
+  if (!keys.batch_sizes.empty()) {
+    return "batch_growth, batch_sizes: two schedules would set the size of a minibatch; leave batch_sizes empty, or "
+           "set batch_growth to 0";
+  }
+  if (keys.solver == SolverId::kCurve) {
+    return "batch_growth, solver: solver curve trains by epochs of batch_size; set batch_growth to 0";
+  }
+  if (Objection objection = check_range(p, "batch_size_max")) {
+    return objection;
+  }
+  return keys.batch_size_max >= keys.batch_size
+             ? ""
+             : "batch_size_max, batch_size: minibatches begin with " + std::to_string(keys.batch_size) +
+                   " samples and cannot grow to " + std::to_string(keys.batch_size_max) +
+                   "; raise batch_size_max, or lower batch_size";
+}
+
 }  // namespace
+
+uint32_t batch_size_at(const RunParameters& p, uint32_t round) {
+  const LocalKeys& keys = p.local.keys();
+  if (!(keys.batch_growth > 0)) {
+    return keys.batch_size;
+  }
+  const double size = keys.batch_size + std::floor(static_cast<double>(keys.batch_growth) * round);
+  return static_cast<uint32_t>(std::min(size, static_cast<double>(keys.batch_size_max)));
+}
 
 Objection check_local_work(const RunParameters& p) {
   if (p.local->solver == SolverId::kNone) {
@@ -166,6 +205,9 @@ Objection check_batches(const RunParameters& p) {
     if (Objection objection = check_range(p, "batch_size")) {
       return objection;
     }
+  }
+  if (Objection objection = check_batch_growth(p)) {
+    return objection;
   }
   if (p.local->batch_sizes.empty()) {
     return {};
@@ -245,6 +287,9 @@ Objection check_groups(const RunParameters& p) {
 
 Objection check_curve(const RunParameters& p) {
   if (p.local->solver != SolverId::kCurve) {
+    if (p.delay.keys().curve_control != DelayKeys().curve_control) {
+      return "curve_control, solver: there is a control point with solver curve alone; leave curve_control out";
+    }
     return p.local->curve_orthogonality == LocalKeys().curve_orthogonality
                ? ""
                : "curve_orthogonality: belongs to solver curve; leave it out";

@@ -14,6 +14,10 @@ struct RunParameters;
 struct LocalKeys : LocalCore {
   static constexpr const char* kTitle = "Local work";
 
+  // B_t = min(batch_size + batch_growth t, batch_size_max), rounded down (000, Theorems 4.4 and 4.5).
+  Real batch_growth = 0;
+  uint32_t batch_size_max = 0;
+
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
   static void visit(Keys& keys, Visit& visit) {
@@ -69,8 +73,18 @@ struct LocalKeys : LocalCore {
     visit(Key{"curve_orthogonality", "", from(0, 1).only("solver `curve`"),
               "Solver `curve` takes this share of the displacement out of the way of the control point."},
           keys.curve_orthogonality);
+    visit(
+        Key{"batch_growth", "samples a round", from(0),
+            "The minibatches of round k have `batch_growth` k more samples, rounded down; with 0 they stay as large."},
+        keys.batch_growth);
+    visit(Key{"batch_size_max", "samples", from(1, kBatchSizeMax).only("`batch_growth` above 0"),
+              "Growing minibatches stop at this size. A device needs memory for it."},
+          keys.batch_size_max);
   }
 };
+
+// Samples of a minibatch in this round, B_t: what its tasks carry.
+uint32_t batch_size_at(const RunParameters& run, uint32_t round);
 
 // Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_local_work(const RunParameters& run);

@@ -20,9 +20,14 @@ struct ModelKeys : ModelCore {
     visit(Key{"manifold", "", {}, "The model is a point of this manifold."}, keys.manifold);
     visit(Key{"retraction", "", {}, "This map leads from a tangent back to the manifold."}, keys.retraction);
     visit(Key{"transport", "", {}, "This map carries a tangent from one tangent space to another."}, keys.transport);
-    visit(Key{"parts", "", {}, "A point of manifold `product` has these parts, a list (below)."}, keys.parts);
-    visit(Key{"matrix", "", {}, "The matrices of manifold `fixed_rank` have this shape, such as `\"20x14\"` (below)."},
-          keys.matrix);
+    visit(Key{"parts", "", {}, "A point of manifold `product` has these parts, a list (`docs/reference/models.md`)."},
+          keys.parts);
+    visit(
+        Key{"matrix",
+            "",
+            {},
+            "The matrices of manifold `fixed_rank` have this shape, such as `\"20x14\"` (`docs/reference/models.md`)."},
+        keys.matrix);
     visit(Key{"rank", "", from(1, kFixedRankMax).only("manifold `fixed_rank`"),
               "The matrices of manifold `fixed_rank` have this rank."},
           keys.rank);
@@ -36,7 +41,7 @@ struct ModelKeys : ModelCore {
     visit(Key{"network",
               "",
               {},
-              "Problem `network` trains the network of this file ([network.md](network.md)); its digest may stand here "
+              "Problem `network` trains the network of this file (`docs/network.md`); its digest may stand here "
               "too."},
           keys.network);
   }

@@ -13,6 +13,7 @@
 #define GRADSTREAM_SERVER_RUN_PARTICIPATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct Cohort {
 // II: candidate number j takes part if the uniform of word j (version = round, owner 0) is below p_j; nobody: word 0 of
 // owner 1 picks one.
 Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<const uint32_t> candidates);
+// The same of so many candidates, of which candidate(j) is number j. Scheme I asks for those that it draws, and costs
+// no more than its cohort. Scheme II draws a word for each candidate by its definition.
+Cohort choose_cohort(const RunParameters& parameters, uint32_t round, uint32_t population,
+                     const std::function<uint32_t(uint32_t)>& candidate);
 
 // The p_j of the run's parameters, by enrolment index; the last one holds for all devices after it. Empty but for
 // Scheme II.

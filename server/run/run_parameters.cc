@@ -108,7 +108,9 @@ uint32_t RunParameters::drawn_count() const {
   const double count =
       static_cast<double>(static_cast<float>(cohort->cohort_size) * static_cast<float>(cohort->over_selection));
   // 10 times 1.1 are 11, whatever the last bit of 1.1 says.
-  return static_cast<uint32_t>(std::min(std::ceil(count * (1 - 1e-6)), static_cast<double>(UINT32_MAX)));
+  // In a large cohort the last bit is many devices; it never takes from those that are wanted.
+  return std::max(cohort->cohort_size,
+                  static_cast<uint32_t>(std::min(std::ceil(count * (1 - 1e-6)), static_cast<double>(UINT32_MAX))));
 }
 
 uint32_t RunParameters::owner_of(uint32_t client_index) const {

@@ -52,8 +52,8 @@ struct Settling {
   std::vector<SettledKey> settled = {};
 };
 
-// The units that a run takes out of its samples, by its problem (docs/operating.md). Others keep theirs: their samples
-// are points, or nothing is known of them.
+// The units that a run takes out of its samples, by its problem (docs/how-to/raw_data.md). Others keep theirs: their
+// samples are points, or nothing is known of them.
 struct ProblemUnits {
   std::string_view problem;
   Centre centre;

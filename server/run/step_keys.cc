@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/run/check_range.h"
+#include "server/run/field_text.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/run_stages.h"
@@ -12,6 +13,9 @@
 namespace gradstream {
 
 namespace {
+
+// Reason: a cycle has a first and a last step.
+constexpr uint32_t kCycleRoundsMin = 2;
 
 // Of a run whose step follows from what devices report along its records.
 Objection check_auto_step(const RunParameters& p) {
@@ -50,6 +54,16 @@ Objection check_auto_step(const RunParameters& p) {
 
 }  // namespace
 
+Real server_step_at(const RunParameters& p, uint32_t round) {
+  const StepKeys& keys = p.steps.keys();
+  if (keys.server_step_cycle < kCycleRoundsMin) {
+    return keys.server_step;
+  }
+  const auto done = static_cast<Real>(round % keys.server_step_cycle);
+  const Real share = done / static_cast<Real>(keys.server_step_cycle - 1);
+  return keys.server_step - (keys.server_step - keys.server_step_low) * share;
+}
+
 Objection check_steps(const RunParameters& p) {
   for (const char* const key : {"step_size", "step_decay", "server_step", "step_offset", "step_period"}) {
     if (Objection objection = check_range(p, key)) {
@@ -67,6 +81,31 @@ Objection check_steps(const RunParameters& p) {
     return "step_offset, step_rule: this rule divides by step_offset; it must be above 0";
   }
   return {};
+}
+
+Objection check_cycle(const RunParameters& p) {
+  const StepKeys& keys = p.steps.keys();
+  if (keys.server_step_cycle == 0) {
+    return keys.server_step_low == 0
+               ? ""
+               : "server_step_low, server_step_cycle: without cycles the server's step has no other end; set "
+                 "server_step_cycle to the rounds of one, or server_step_low to 0";
+  }
+  if (keys.server_step_cycle < kCycleRoundsMin || keys.server_step_cycle > p.trigger->round_count) {
+    return "server_step_cycle, round_count: a cycle has 2 rounds at least and no more than the run; set it to a number "
+           "from 2 to " +
+           std::to_string(p.trigger->round_count) + ", or to 0";
+  }
+  if (keys.server_step_low > keys.server_step) {
+    return "server_step_low, server_step: a cycle falls from server_step to server_step_low; set server_step_low to at "
+           "most " +
+           field_text(keys.server_step);
+  }
+  if (chooses_step(p)) {
+    return "server_step_cycle, step_size: auto divides by one server_step; set server_step_cycle to 0, or step_size to "
+           "a number";
+  }
+  return check_range(p, "server_step_low");
 }
 
 }  // namespace gradstream

@@ -13,6 +13,10 @@ struct RunParameters;
 struct StepKeys : StepCore {
   static constexpr const char* kTitle = "Steps";
 
+  // Rounds of one cycle of the server's step, which begins at server_step and ends at server_step_low; 0: no cycles.
+  uint32_t server_step_cycle = 0;
+  Real server_step_low = 0;
+
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
   static void visit(Keys& keys, Visit& visit) {
@@ -34,6 +38,14 @@ struct StepKeys : StepCore {
         Key{"step_max", "", above(0).only("rule `barzilai_borwein`"), "Rule `barzilai_borwein` takes no larger step."},
         keys.step_max);
     visit(Key{"server_step", "", above(0), "The server multiplies its step by this factor."}, keys.server_step);
+    visit(Key{"server_step_cycle",
+              "rounds",
+              {},
+              "In every so many rounds the factor falls from `server_step` to `server_step_low`; 0 means it stays."},
+          keys.server_step_cycle);
+    visit(Key{"server_step_low", "", above(0).only("a `server_step_cycle`"),
+              "The last round of a cycle has this factor."},
+          keys.server_step_low);
   }
 };
 
@@ -41,8 +53,13 @@ struct StepKeys : StepCore {
 // (server/rules/step_rule.h). Reason: of two either may be an outlier.
 inline constexpr uint32_t kLineCountMin = 3;
 
-// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+// eta_g, the server's factor in a round from 0 on (004, Algorithm 1, eta(tau)). In round j of a cycle of C rounds it is
+// server_step - (server_step - server_step_low) j / (C - 1).
+Real server_step_at(const RunParameters& run, uint32_t round);
+
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_steps(const RunParameters& run);
+Objection check_cycle(const RunParameters& run);
 
 }  // namespace gradstream
 

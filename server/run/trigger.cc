@@ -2,15 +2,26 @@
 
 #include <algorithm>
 
+#include "server/run/limits.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
 
-uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
+uint32_t update_count_max(const RunParameters& parameters, bool keeps_answers) {
+  const bool keeps = keeps_answers || parameters.delay->delay_rule != DelayRule::kNone || parameters.has_memory() ||
+                     parameters.fold->weight_share_max < 1;
+  return keeps ? kKeptUpdateCountMax : kFoldUpdateCountMax;
+}
+
+uint32_t wanted_updates(const RunParameters& parameters, uint32_t asked_count) {
   const bool is_over_selected = parameters.cohort->over_selection > 1;
   const uint32_t wanted = parameters.trigger->update_goal == 0 && is_over_selected ? parameters.cohort->cohort_size
                                                                                    : parameters.trigger->update_goal;
   return wanted == 0 ? asked_count : std::min(wanted, asked_count);
+}
+
+uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
+  return std::min(wanted_updates(parameters, asked_count), update_count_max(parameters, false));
 }
 
 uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
@@ -21,6 +32,10 @@ uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
 uint32_t least_of_all(const RunParameters& parameters, uint32_t asked_count) {
   return parameters.trigger->buffer_size > 0 ? std::min(parameters.trigger->buffer_size, asked_count)
                                              : update_least(parameters, asked_count);
+}
+
+uint32_t goal_of_all(const RunParameters& parameters, uint32_t asked_count, bool keeps_answers) {
+  return std::min(asked_count, update_count_max(parameters, keeps_answers));
 }
 
 const char* trigger_name(Trigger trigger) {
@@ -41,14 +56,17 @@ RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& p
   const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = progress.on_time_count + (has_buffer ? progress.late_count : 0);
   // A round without an answer has no step to make, however few are wanted.
-  const uint32_t goal = progress.is_anchor ? progress.asked_count
+  const uint32_t goal = progress.is_anchor ? goal_of_all(parameters, progress.asked_count, progress.keeps_answers)
                         : has_buffer       ? parameters.trigger->buffer_size
                                            : update_goal(parameters, progress.asked_count);
   // At the deadline a buffer that is not full is emptied with what is there.
   const uint32_t least = progress.is_anchor ? least_of_all(parameters, progress.asked_count)
                          : has_buffer       ? 1
                                             : update_least(parameters, progress.asked_count);
-  const bool has_goal = counted > 0 && counted >= goal;
+  // A version that takes no more has waited for everything that it may. Its late updates may be all that it has.
+  const bool is_full =
+      progress.on_time_count + uint64_t{progress.late_count} >= update_count_max(parameters, progress.keeps_answers);
+  const bool has_goal = is_full || (counted > 0 && counted >= goal);
   const bool has_least = counted > 0 && counted >= least;
   if (has_goal) {
     return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};

@@ -16,12 +16,19 @@
 
 namespace gradstream {
 
-// k and q with their defaults put in, where `asked_count` devices are asked.
+// The most updates that a version of the run takes: fewer where the rule keeps each of them, or where a stage does
+// (keeps_answers).
+uint32_t update_count_max(const RunParameters& parameters, bool keeps_answers);
+// k as the keys want it, where `asked_count` devices are asked.
+uint32_t wanted_updates(const RunParameters& parameters, uint32_t asked_count);
+// k and q with their defaults put in, where `asked_count` devices are asked. Neither is more than a version takes.
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count);
 uint32_t update_least(const RunParameters& parameters, uint32_t asked_count);
 
 // q of a phase or stage that wants everybody asked: that of a round, or where there are no rounds the buffer's size.
 uint32_t least_of_all(const RunParameters& parameters, uint32_t asked_count);
+// k of it: everybody, or where there are more devices than answers are taken, as many as that.
+uint32_t goal_of_all(const RunParameters& parameters, uint32_t asked_count, bool keeps_answers);
 
 // Why a round closed. Values stand in the journal; never renumber.
 enum class Trigger : uint8_t { kNone = 0, kGoal = 1, kDeadline = 2, kStallEnded = 3 };
@@ -35,8 +42,9 @@ struct RoundProgress {
   uint32_t extension_count = 0;
   bool is_stalled = false;
   bool is_past_deadline = false;
-  bool is_anchor = false;   // a phase or stage that wants everybody asked: k is that number, q least_of_all()
-  uint32_t late_count = 0;  // accepted answers made from older versions
+  bool is_anchor = false;      // a phase or stage that wants everybody asked: k is goal_of_all(), q least_of_all()
+  uint32_t late_count = 0;     // accepted answers made from older versions
+  bool keeps_answers = false;  // of a stage that keeps its answers until it closes
 };
 
 enum class RoundDecision : uint8_t { kWait, kClose, kExtend, kStall };

@@ -100,4 +100,13 @@ Objection check_buffer(const RunParameters& p) {
   return {};
 }
 
+Objection check_stop(const RunParameters& p) {
+  if (p.trigger.keys().stop_gradient_norm != 0 && p.local->solver != SolverId::kSvrg) {
+    return "stop_gradient_norm, solver: the server has the mean gradient with solver svrg alone; set solver to svrg, "
+           "or "
+           "stop_gradient_norm to 0";
+  }
+  return check_range(p, "stop_gradient_norm");
+}
+
 }  // namespace gradstream

@@ -16,6 +16,9 @@ struct RunParameters;
 struct TriggerKeys : TriggerCore {
   static constexpr const char* kTitle = "Rounds and late answers";
 
+  // Of the norm of the mean gradient, by the manifold's metric at the model; 0: the run does not stop by it.
+  Real stop_gradient_norm = 0;
+
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
   static void visit(Keys& keys, Visit& visit) {
@@ -78,6 +81,10 @@ struct TriggerKeys : TriggerCore {
               "The slowest device takes this long for a local step, and a deadline it cannot meet is refused; 0 means "
               "unknown."},
           keys.step_time_max_us);
+    visit(
+        Key{"stop_gradient_norm", "", from(0).only("solver `svrg`"),
+            "The run is finished earlier, at the first model whose mean gradient is at most this long; 0 means never."},
+        keys.stop_gradient_norm);
   }
 };
 
@@ -85,6 +92,7 @@ struct TriggerKeys : TriggerCore {
 Objection check_straggler(const RunParameters& run);
 Objection check_timed_work(const RunParameters& run);
 Objection check_buffer(const RunParameters& run);
+Objection check_stop(const RunParameters& run);
 
 }  // namespace gradstream
 

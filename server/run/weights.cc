@@ -53,8 +53,17 @@ uint32_t staleness_weight(const TriggerCore& keys, uint32_t staleness) {
   return kStalenessOne;
 }
 
+bool weighs_updates(const RunParameters& parameters) {
+  return parameters.delay->delay_rule != DelayRule::kNone && parameters.fold->fold_weight == FoldWeight::kSampleCount;
+}
+
+bool records_samples(const RunParameters& parameters) {
+  return parameters.memory_weighs_samples() || weighs_updates(parameters);
+}
+
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness) {
-  const bool is_uniform = parameters.fold->fold_weight == FoldWeight::kUniform || parameters.has_memory();
+  const bool is_uniform = parameters.fold->fold_weight == FoldWeight::kUniform || parameters.has_memory() ||
+                          parameters.delay->delay_rule != DelayRule::kNone;
   const uint32_t own = is_uniform ? kStalenessOne : std::clamp(sample_count, 1U, parameters.fold->fold_weight_max);
   const uint32_t half = kStalenessOne / 2;
   const uint32_t weight = (own * staleness_weight(*parameters.trigger, staleness) + half) >> kStalenessBits;
@@ -62,7 +71,7 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
 }
 
 uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
-  return parameters.memory_weighs_samples()
+  return records_samples(parameters)
              ? static_cast<uint16_t>(std::clamp(sample_count, 1U, parameters.fold->fold_weight_max))
              : uint16_t{1};
 }

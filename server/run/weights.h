@@ -20,11 +20,15 @@ uint32_t staleness_weight(const TriggerCore& keys, uint32_t staleness);
 
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
-// In the memory form the result is the staleness weight alone, because the memory keeps the device's sample weight
-// beyond this version.
+// In the memory form and in asynchronous runs the result is the staleness weight alone: their rules weigh by N_i
+// themselves, and lose no bits of small ones.
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
 
-// N_i of the memory form's w_i = N_i / N: the samples, capped, at least 1. 1 where the run weighs otherwise.
+// Whether an asynchronous run weighs an update by its device's samples.
+bool weighs_updates(const RunParameters& parameters);
+// Whether a task's record says how many samples its device has: what the rule weighs by beyond a version.
+bool records_samples(const RunParameters& parameters);
+// N_i of such a run: the samples, capped, at least 1. 1 where the run weighs otherwise.
 uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count);
 
 // Caps each weight of a version at weight_share_max of the sum of what they become; the result is in another unit, the

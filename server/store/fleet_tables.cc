@@ -8,7 +8,7 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kInsertDevice =
-    "INSERT INTO devices (device_index,name,key,created_ms,state) SELECT ?1,?2,?3,?4,?5"
+    "INSERT INTO devices (device_index,name,key,created_ms,state,changed) SELECT ?1,?2,?3,?4,?5,?6"
     " WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
 constexpr const char* kSelectDevice =
     "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole,key,previous_key"
@@ -22,7 +22,8 @@ constexpr const char* kSelectClaims =
     "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,is_whole FROM checked_claims"
     " ORDER BY id";
 constexpr const char* kRotateKey =
-    "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1 WHERE name=?1"
+    "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1, changed=?4"
+    " WHERE name=?1"
     " RETURNING generation";
 
 // NULL, where there is no key, leaves *out as it is.
@@ -60,26 +61,35 @@ constexpr int kClaimIsWhole = 8;
 
 }  // namespace
 
+Expected<uint64_t> SqliteDatabase::this_change() {
+  const Expected<uint64_t> before = change_count();
+  GS_TRY_STORE(before);
+  return *before + 1;
+}
+
 // ---- Devices --------------------------------------------------------------------------------------------------------
 
 Expected<bool> SqliteDatabase::insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms) {
+  const Expected<uint64_t> change = this_change();
+  GS_TRY_STORE(change);
   Use use(*this, kInsertDevice);
   use.bind(1, index);
   use.bind_text(2, row.name);
   use.bind_blob(3, row.key);
   use.bind(4, now_ms);
   use.bind(5, static_cast<uint64_t>(row.state));
+  use.bind(6, *change);
   if (const int code = use.step(); code != SQLITE_DONE) {
     return fail(code, "add the device");
   }
   return sqlite3_changes(connection_) == 1;
 }
 
-// Of every state: the index of the next one.
-Expected<uint64_t> SqliteDatabase::count_devices() {
-  const Expected<int64_t> count = query_number("SELECT count(*) FROM devices");
-  GS_TRY_STORE(count);
-  return static_cast<uint64_t>(*count);
+// How many there are, as no index is left out. SQLite would count them one by one.
+Expected<uint64_t> SqliteDatabase::next_index() {
+  const Expected<int64_t> index = query_number("SELECT coalesce(max(device_index)+1,0) FROM devices");
+  GS_TRY_STORE(index);
+  return static_cast<uint64_t>(*index);
 }
 
 Expected<std::optional<uint32_t>> SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key,
@@ -89,20 +99,20 @@ Expected<std::optional<uint32_t>> SqliteDatabase::add_device(const std::string& 
   row.state = state;
   row.key = DeviceKey(key);
   return change([&]() -> Expected<std::optional<uint32_t>> {
-    const Expected<uint64_t> count = count_devices();
-    GS_TRY_STORE(count);
-    const Expected<bool> is_added = insert_device(row, *count, now_ms);
+    const Expected<uint64_t> index = next_index();
+    GS_TRY_STORE(index);
+    const Expected<bool> is_added = insert_device(row, *index, now_ms);
     GS_TRY_STORE(is_added);
-    return *is_added ? std::optional(static_cast<uint32_t>(*count)) : std::nullopt;
+    return *is_added ? std::optional(static_cast<uint32_t>(*index)) : std::nullopt;
   });
 }
 
 Expected<std::string> SqliteDatabase::add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms) {
   std::string taken;
   const StoreStatus status = change([&] {
-    const Expected<uint64_t> count = count_devices();
-    GS_TRY_STORE(count);
-    uint64_t index = *count;
+    const Expected<uint64_t> first = next_index();
+    GS_TRY_STORE(first);
+    uint64_t index = *first;
     for (const EnrolledDevice& row : rows) {
       const Expected<bool> is_added = insert_device(row, index++, now_ms);
       GS_TRY_STORE(is_added);
@@ -142,9 +152,12 @@ Expected<std::optional<DeviceState>> SqliteDatabase::set_device_state(const std:
     if (!*before || **before == DeviceState::kRevoked) {
       return before;
     }
-    Use use(*this, "UPDATE devices SET state=?2 WHERE name=?1");
+    const Expected<uint64_t> change = this_change();
+    GS_TRY_STORE(change);
+    Use use(*this, "UPDATE devices SET state=?2, changed=?3 WHERE name=?1");
     use.bind_text(1, name);
     use.bind(2, static_cast<uint64_t>(state));
+    use.bind(3, *change);
     if (const int code = use.step(); code != SQLITE_DONE) {
       return fail(code, "change the device's state");
     }
@@ -162,10 +175,13 @@ Expected<std::optional<uint32_t>> SqliteDatabase::rotate_key(const std::string& 
                                                              uint64_t previous_until_ms) {
   return change([&]() -> Expected<std::optional<uint32_t>> {
     std::optional<uint32_t> generation;
+    const Expected<uint64_t> change = this_change();
+    GS_TRY_STORE(change);
     Use use(*this, kRotateKey);
     use.bind_text(1, name);
     use.bind_blob(2, key);
     use.bind(3, previous_until_ms);
+    use.bind(4, *change);
     int code = use.step();
     if (code == SQLITE_ROW) {
       generation = use.number32(0);
@@ -198,9 +214,13 @@ Expected<std::optional<EnrolledDevice>> SqliteDatabase::find_device(const std::s
   return row;
 }
 
-Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices() {
+// change: of kSelectChangedDevices, 0 for the other.
+Expected<std::vector<EnrolledDevice>> SqliteDatabase::list_devices(const char* sql, uint64_t change) {
   std::vector<EnrolledDevice> rows;
-  Use use(*this, kSelectDevices);
+  Use use(*this, sql);
+  if (change != 0) {
+    use.bind(1, change);
+  }
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
     rows.push_back(device_of(use));
@@ -211,7 +231,15 @@ Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices() {
   if (code != SQLITE_DONE) {
     return fail(code, "read the devices");
   }
+  std::sort(rows.begin(), rows.end(),
+            [](const EnrolledDevice& a, const EnrolledDevice& b) { return a.index < b.index; });
   return rows;
+}
+
+Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices() { return list_devices(kSelectDevices, 0); }
+
+Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices_changed_after(uint64_t change) {
+  return change == 0 ? devices() : list_devices(kSelectChangedDevices, change);
 }
 
 // ---- Claims --------------------------------------------------------------------------------------------------------
@@ -319,14 +347,14 @@ Expected<SqliteDatabase::ClaimRuling> SqliteDatabase::judge_claim(uint32_t id, c
 }
 
 StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms) {
-  const Expected<uint64_t> count = count_devices();
-  GS_TRY_STORE(count);
-  const Expected<bool> is_added = insert_device(row, *count, now_ms);
+  const Expected<uint64_t> index = next_index();
+  GS_TRY_STORE(index);
+  const Expected<bool> is_added = insert_device(row, *index, now_ms);
   GS_TRY_STORE(is_added);
   GS_ASSERT(*is_added);  // judge_claim() has found no device of this name in the same transaction
   Use note(*this, "UPDATE devices SET claim=?1 WHERE device_index=?2");
   note.bind(1, id);
-  note.bind(2, *count);
+  note.bind(2, *index);
   int code = note.step();
   if (code != SQLITE_DONE) {
     return fail(code, "note the device's claim");
@@ -362,18 +390,19 @@ Expected<ClaimOutcome> SqliteDatabase::claim_device(uint32_t id, const std::stri
 // ---- What ends by itself --------------------------------------------------------------------------------------------
 
 Expected<uint64_t> SqliteDatabase::next_expiry() {
-  const Expected<int64_t> next = query_number(
-      "SELECT coalesce(min(until_ms),-1) FROM (SELECT previous_until_ms AS until_ms FROM devices"
-      " WHERE previous_until_ms<>0 UNION ALL SELECT expires_ms FROM claims WHERE is_ended=0)");
-  GS_TRY_STORE(next);
-  return static_cast<uint64_t>(*next);  // -1 is UINT64_MAX
+  const Expected<int64_t> keys = query_number(kSelectNextKeyEnd);
+  GS_TRY_STORE(keys);
+  const Expected<int64_t> claims = query_number("SELECT coalesce(min(expires_ms),-1) FROM claims WHERE is_ended=0");
+  GS_TRY_STORE(claims);
+  return std::min(static_cast<uint64_t>(*keys), static_cast<uint64_t>(*claims));  // -1 is UINT64_MAX
 }
 
 StoreStatus SqliteDatabase::end_all_until(uint64_t now_ms) {
-  Use keys(*this,
-           "UPDATE devices SET previous_key=NULL, previous_until_ms=0"
-           " WHERE previous_until_ms<>0 AND previous_until_ms<=?1");
+  const Expected<uint64_t> change = this_change();
+  GS_TRY_STORE(change);
+  Use keys(*this, kEndKeys);
   keys.bind(1, now_ms);
+  keys.bind(2, *change);
   int code = keys.step();
   if (code != SQLITE_DONE) {
     return fail(code, "drop previous keys");
@@ -392,6 +421,25 @@ Expected<uint64_t> SqliteDatabase::end_expired(uint64_t now_ms) {
   }
   GS_TRY_STORE(change([&] { return end_all_until(now_ms); }));
   return next_expiry();
+}
+
+// ---- Wall time, which decides what of this is over ----
+
+Expected<uint64_t> SqliteDatabase::latest_time() { return read_meta("latest_time_ms"); }
+
+StoreStatus SqliteDatabase::note_time(uint64_t* now_ms) {
+  const Expected<uint64_t> latest_ms = latest_time();
+  GS_TRY_STORE(latest_ms);
+  if (*latest_ms >= *now_ms) {
+    *now_ms = *latest_ms;
+    return StoreStatus::kOk;
+  }
+  Use use(*this,
+          "INSERT INTO meta (key,value) VALUES ('latest_time_ms',?1)"
+          " ON CONFLICT(key) DO UPDATE SET value=max(value,?1)");
+  use.bind(1, *now_ms);
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "note the time");
 }
 
 }  // namespace gradstream

@@ -1,7 +1,9 @@
 #include "server/store/journal_table.h"
 
 #include <cstring>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/crc32c.h"
@@ -11,18 +13,36 @@ namespace gradstream {
 
 namespace {
 
-constexpr const char* kInsertRecord =
-    "INSERT INTO journal VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20)";
+#define GS_JOURNAL_ROW "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+#define GS_JOURNAL_ROWS_4 GS_JOURNAL_ROW "," GS_JOURNAL_ROW "," GS_JOURNAL_ROW "," GS_JOURNAL_ROW
+constexpr int kColumnCount = 20;
+constexpr const char* kInsertRecord = "INSERT INTO journal VALUES " GS_JOURNAL_ROW;
+// Of a batch. Reason: most of what a row costs beside its bytes is the statement's own beginning and end.
+constexpr size_t kRowsAtOnce = 16;
+constexpr const char* kInsertRecords =
+    "INSERT INTO journal VALUES " GS_JOURNAL_ROWS_4 "," GS_JOURNAL_ROWS_4 "," GS_JOURNAL_ROWS_4 "," GS_JOURNAL_ROWS_4;
 constexpr const char* kSelectRecords =
     "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
-    "loss_before,loss_after,digest,time_ms,payload,crc32c,notes FROM journal WHERE run=?1 ORDER BY sequence";
+    "loss_before,loss_after,digest,time_ms,payload,crc32c,notes FROM journal WHERE run=?1 AND sequence>?2 ORDER BY "
+    "sequence";
 // Before the payload in each row, which SQLite then does not read.
 constexpr const char* kSelectKinds = "SELECT kind,device FROM journal WHERE run=?1 ORDER BY sequence LIMIT ?2";
 
-void append_bytes(uint64_t value, std::vector<uint8_t>* out) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    out->push_back(static_cast<uint8_t>(value >> shift));
+constexpr int kPayloadLength = 19;  // the column of kSelectLast
+constexpr const char* kSelectLast =
+    "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
+    "loss_before,loss_after,digest,time_ms,NULL,0,NULL,length(payload) FROM journal WHERE run=?1 ORDER BY sequence "
+    "DESC "
+    "LIMIT ?2";
+// Behind the payload, which SQLite walks through to get there.
+constexpr const char* kSelectNotes = "SELECT notes FROM journal WHERE run=?1 AND sequence=?2";
+
+uint32_t add_number(uint32_t crc, uint64_t value) {
+  uint8_t bytes[8];
+  for (size_t i = 0; i < sizeof bytes; ++i) {
+    bytes[i] = static_cast<uint8_t>(value >> 8 * i);
   }
+  return crc32c(crc, bytes, sizeof bytes);
 }
 
 uint64_t bits_of(float value) {
@@ -33,24 +53,20 @@ uint64_t bits_of(float value) {
 
 // Of a whole row, so that a bit that rots anywhere in it is found.
 uint32_t checksum_of(uint32_t run, const JournalRow& r) {
-  std::vector<uint8_t> bytes;
-  bytes.reserve(17 * 8);
+  uint32_t crc = 0;
   for (const uint64_t value :
        {uint64_t{run}, r.sequence, static_cast<uint64_t>(r.kind), uint64_t{r.device}, uint64_t{r.task_sequence},
         uint64_t{r.version}, uint64_t{r.base_version}, uint64_t{r.steps_done}, uint64_t{r.weight}, uint64_t{r.verdict},
         uint64_t{r.reason}, uint64_t{r.detail}, bits_of(r.step_scale), bits_of(r.loss_before), bits_of(r.loss_after),
         r.digest, r.time_ms}) {
-    append_bytes(value, &bytes);
+    crc = add_number(crc, value);
   }
-  uint32_t crc = crc32c(0, bytes.data(), bytes.size());
   crc = crc32c(crc, r.payload.data(), r.payload.size());
   if (r.notes.empty()) {
     return crc;  // that of the formats without the column
   }
   // The size counts: else a byte could go from the payload to the notes unseen.
-  bytes.clear();
-  append_bytes(r.notes.size(), &bytes);
-  crc = crc32c(crc, bytes.data(), bytes.size());
+  crc = add_number(crc, r.notes.size());
   return crc32c(crc, r.notes.data(), r.notes.size());
 }
 
@@ -72,72 +88,97 @@ bool restore_row(uint32_t run, uint32_t checksum, JournalRow* r) {
   return false;
 }
 
+// Of kSelectRecords and kSelectLast; its checksum is left to the reader.
+JournalRow row_of(const Use& use) {
+  JournalRow r;
+  r.sequence = use.number(0);
+  r.kind = static_cast<RecordKind>(use.number(1));
+  r.device = use.number32(2);
+  r.task_sequence = use.number32(3);
+  r.version = use.number32(4);
+  r.base_version = use.number32(5);
+  r.steps_done = use.number32(6);
+  r.weight = use.number32(7);
+  r.verdict = use.number32(8);
+  r.reason = use.number32(9);
+  r.detail = use.number32(10);
+  r.step_scale = use.real(11);
+  r.loss_before = use.real(12);
+  r.loss_after = use.real(13);
+  r.digest = use.number(14);
+  r.time_ms = use.number(15);
+  const auto payload = use.blob(16);
+  r.payload.assign(payload.begin(), payload.end());
+  const auto notes = use.blob(18);
+  r.notes.assign(notes.begin(), notes.end());
+  return r;
+}
+
 }  // namespace
 
-StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
-  Transaction transaction(database_);
-  GS_TRY_STORE(transaction.begin());
-  for (const JournalRecord& record : batch) {
+StoreStatus SqliteStore::insert_rows(const char* sql, std::span<const JournalRecord> rows) {
+  Use use(database_, sql);
+  int first = 1;
+  for (const JournalRecord& record : rows) {
     const JournalRow& row = record.row();
-    Use use(database_, kInsertRecord);
-    int at = 1;
+    int at = first;
     for (const uint64_t value :
          {uint64_t{run_}, row.sequence, static_cast<uint64_t>(row.kind), uint64_t{row.device},
           uint64_t{row.task_sequence}, uint64_t{row.version}, uint64_t{row.base_version}, uint64_t{row.steps_done},
           uint64_t{row.weight}, uint64_t{row.verdict}, uint64_t{row.reason}, uint64_t{row.detail}}) {
       use.bind(at++, value);
     }
-    use.bind_real(13, static_cast<double>(row.step_scale));
-    use.bind_real(14, static_cast<double>(row.loss_before));
-    use.bind_real(15, static_cast<double>(row.loss_after));
-    use.bind(16, row.digest);
-    use.bind(17, row.time_ms);
-    use.bind_blob(18, row.payload);
-    use.bind(19, checksum_of(run_, row));
+    for (const Real value : {row.step_scale, Real{row.loss_before}, Real{row.loss_after}}) {
+      use.bind_real(at++, static_cast<double>(value));
+    }
+    use.bind(at++, row.digest);
+    use.bind(at++, row.time_ms);
+    use.bind_blob(at++, row.payload);
+    use.bind(at++, checksum_of(run_, row));
     if (!row.notes.empty()) {  // else NULL, which takes no byte of the row's body
-      use.bind_blob(20, row.notes);
+      use.bind_blob(at, row.notes);
     }
-    const int code = use.step();
-    if (code != SQLITE_DONE) {
-      return database_.fail(code, "append to the journal");
-    }
+    first += kColumnCount;
+  }
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "append to the journal");
+}
+
+StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
+  Transaction transaction(database_);
+  GS_TRY_STORE(transaction.begin());
+  while (!batch.empty()) {
+    const size_t count = batch.size() >= kRowsAtOnce ? kRowsAtOnce : 1;
+    GS_TRY_STORE(insert_rows(count == 1 ? kInsertRecord : kInsertRecords, batch.first(count)));
+    batch = batch.subspan(count);
   }
   GS_TRY_STORE(database_.check_in_place());
   return transaction.commit();
 }
 
-StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& visit) {
+StoreStatus SqliteStore::fail_damaged_at(uint64_t sequence) {
+  return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
+                                                        std::to_string(run_) + " is damaged at sequence " +
+                                                        std::to_string(sequence) + "; " +
+                                                        database_.remedy_of(StoreStatus::kCorrupt));
+}
+
+StoreStatus SqliteStore::read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) {
+  CheckpointHead start;
+  GS_TRY_STORE(read_start(&start));
+  const uint64_t from = sequence == 0 ? start.sequence : sequence;
+  if (from < start.sequence) {
+    return fail_damaged_at(from + 1);
+  }
   Use use(database_, kSelectRecords);
   use.bind(1, run_);
-  uint64_t expected = 1;
+  use.bind(2, from);
+  uint64_t expected = from + 1;
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step(), ++expected) {
-    JournalRow r;
-    r.sequence = use.number(0);
-    r.kind = static_cast<RecordKind>(use.number(1));
-    r.device = use.number32(2);
-    r.task_sequence = use.number32(3);
-    r.version = use.number32(4);
-    r.base_version = use.number32(5);
-    r.steps_done = use.number32(6);
-    r.weight = use.number32(7);
-    r.verdict = use.number32(8);
-    r.reason = use.number32(9);
-    r.detail = use.number32(10);
-    r.step_scale = use.real(11);
-    r.loss_before = use.real(12);
-    r.loss_after = use.real(13);
-    r.digest = use.number(14);
-    r.time_ms = use.number(15);
-    const auto payload = use.blob(16);
-    r.payload.assign(payload.begin(), payload.end());
-    const auto notes = use.blob(18);
-    r.notes.assign(notes.begin(), notes.end());
+    JournalRow r = row_of(use);
     if (r.sequence != expected || !restore_row(run_, use.number32(17), &r)) {
-      return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
-                                                            std::to_string(run_) + " is damaged at sequence " +
-                                                            std::to_string(expected) + "; " +
-                                                            database_.remedy_of(StoreStatus::kCorrupt));
+      return fail_damaged_at(expected);
     }
     if (!visit(JournalRecord(std::move(r)))) {
       return StoreStatus::kOk;
@@ -153,6 +194,28 @@ StoreStatus SqliteStore::skim(uint32_t count_max, const std::function<bool(Recor
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
     if (!visit(static_cast<RecordKind>(use.number(0)), use.number32(1))) {
+      return StoreStatus::kOk;
+    }
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "read the journal");
+}
+
+StoreStatus SqliteStore::skim_back(uint32_t count_max, const std::function<bool(const JournalRecord&)>& visit) {
+  Use use(database_, kSelectLast);
+  use.bind(1, run_);
+  use.bind(2, count_max);
+  int code = use.step();
+  for (uint64_t walked = 0; code == SQLITE_ROW; code = use.step()) {
+    JournalRow row = row_of(use);
+    walked += use.number(kPayloadLength);
+    if (row.kind == RecordKind::kUpdate && walked <= kSkimBytesMax) {
+      Use notes(database_, kSelectNotes);
+      notes.bind(1, run_);
+      notes.bind(2, row.sequence);
+      const std::span<const uint8_t> bytes = notes.step() == SQLITE_ROW ? notes.blob(0) : std::span<const uint8_t>();
+      row.notes.assign(bytes.begin(), bytes.end());
+    }
+    if (!visit(JournalRecord(std::move(row)))) {
       return StoreStatus::kOk;
     }
   }

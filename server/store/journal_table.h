@@ -1,4 +1,4 @@
-// The journals of runs in a SqliteDatabase. Every row carries a CRC-32C of itself.
+// The journals of runs in a SqliteDatabase, and their checkpoints. Every row carries a CRC-32C of itself.
 #ifndef GRADSTREAM_SERVER_STORE_JOURNAL_TABLE_H_
 #define GRADSTREAM_SERVER_STORE_JOURNAL_TABLE_H_
 
@@ -10,17 +10,57 @@
 
 namespace gradstream {
 
+// Bytes of payloads that skim_back() walks through. Reason: a command reads so much in a tenth of a second, and a
+// server does so before it listens.
+inline constexpr uint64_t kSkimBytesMax = 64ULL << 20;
+
+// The tables of checkpoints, beside those of the first formats.
+inline constexpr const char* kCheckpointTables =
+    "CREATE TABLE IF NOT EXISTS checkpoints (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL,"
+    " version INTEGER NOT NULL, update_count INTEGER NOT NULL, size INTEGER NOT NULL, crc32c INTEGER NOT NULL,"
+    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS checkpoint_pieces (run INTEGER NOT NULL REFERENCES runs(id),"
+    " sequence INTEGER NOT NULL, piece INTEGER NOT NULL, bytes BLOB NOT NULL, crc32c INTEGER NOT NULL,"
+    " PRIMARY KEY (run, sequence, piece)) STRICT, WITHOUT ROWID";
+
+// Bytes of a checkpoint in one row, and in one transaction. Reason: a commit of records waits for it, some milliseconds
+// on a slow card.
+inline constexpr size_t kCheckpointPieceSize = 256U << 10;
+// Records that one transaction drops. Reason as above: so many rows go in some milliseconds.
+inline constexpr uint64_t kCutRecordsMax = 2000;
+// A file gives back pages where more than this share of it is empty, so many at a time. Reason: records that come next
+// fill empty pages anyway, and each page that is given back moves another one.
+inline constexpr int64_t kEmptyPagesShare = 16;
+inline constexpr int64_t kVacuumPagesMax = 256;
+
 // The journal of one run. The database must outlive it.
 class SqliteStore : public Store {
  public:
   SqliteStore(SqliteDatabase& database, uint32_t run) : database_(database), run_(run) {}
   StoreStatus append(std::span<const JournalRecord> batch) override;
-  StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override;
+  StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
+  // A head that does not fit its checksum has size 0: it is there, and does not read.
+  StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
+  StoreStatus read_start(CheckpointHead* out) override;
+  StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override;
+  StoreStatus write_checkpoint(const Checkpoint& checkpoint, uint64_t* written) override;
+  StoreStatus cut(const JournalKeep& keep, bool* has_more) override;
   // Kind and device of the first records, count_max at most, until visit returns false. It reads no payloads and
   // compares no checksums: for what is only said to people.
   StoreStatus skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit);
+  // The last records, from the end backwards, count_max at most, until visit returns false: without their payloads and
+  // checksums, as above. Updates have their notes, as long as the payloads before them are kSkimBytesMax together.
+  StoreStatus skim_back(uint32_t count_max, const std::function<bool(const JournalRecord&)>& visit);
 
  private:
+  Expected<uint64_t> first_sequence();  // of the records that are there; 0: none is
+  StoreStatus delete_row(const char* sql, uint64_t sequence, uint64_t piece);
+  StoreStatus find_cut(uint64_t start, const JournalKeep& keep, JournalCut* out, uint64_t* newest);
+  StoreStatus drop_orphans(uint64_t newest, bool* has_more);
+  StoreStatus give_back(bool* has_more);
+  StoreStatus insert_rows(const char* sql, std::span<const JournalRecord> rows);
+  StoreStatus fail_damaged_at(uint64_t sequence);
+
   SqliteDatabase& database_;
   uint32_t run_;
 };

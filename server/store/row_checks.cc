@@ -22,10 +22,17 @@ struct CheckedTable {
 };
 constexpr CheckedTable kTables[] = {
     {"meta", "key", "key,value"},
-    {"devices", "name", "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim"},
+    {"devices", "name",
+     "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim,"
+     "changed"},
     {"claims", "name", "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
     {"runs", "id", "id,name,parameters,source,digest,state,created_ms"},
 };
+
+constexpr int64_t kFirstSigned = 5;  // the first format with checksums
+// What `devices` had until format 7.
+constexpr const char* kOldDeviceColumns =
+    "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim";
 
 uint32_t add_number(uint32_t crc, uint64_t number) {
   std::array<uint8_t, 8> bytes = {};
@@ -115,6 +122,20 @@ std::string row_check_statements() {
   }
   append(&text, {"CREATE TEMP VIEW damaged_rows AS ", damaged, ";"});
   return text;
+}
+
+const char* old_damage_query(int64_t format) {
+  static const std::string damaged_rows = [] {
+    std::string text;
+    for (const CheckedTable& table : kTables) {
+      const std::string_view name = table.name;
+      const std::string_view columns = name == "devices" ? kOldDeviceColumns : table.columns;
+      append(&text, {text.empty() ? "" : " UNION ALL ", "SELECT '", name, "' AS table_name,", table.id,
+                     " AS id FROM main.", name, " WHERE crc32c<>gs_row_crc(", columns, ")"});
+    }
+    return text + " LIMIT 1";
+  }();
+  return format < kFirstSigned ? "SELECT '' AS table_name,'' AS id WHERE 0" : damaged_rows.c_str();
 }
 
 std::string row_sign_statements() {

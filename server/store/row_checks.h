@@ -11,6 +11,7 @@
 #ifndef GRADSTREAM_SERVER_STORE_ROW_CHECKS_H_
 #define GRADSTREAM_SERVER_STORE_ROW_CHECKS_H_
 
+#include <cstdint>
 #include <string>
 
 struct sqlite3;
@@ -25,8 +26,12 @@ int register_row_crc(sqlite3* connection);
 // SQLITE_CONSTRAINT_TRIGGER, so that no change signs damage.
 std::string row_check_statements();
 
-// Signs all rows as they are: for a file that has just got the column.
+// Signs all rows as they are: for a file that has just got the column, or another one.
 std::string row_sign_statements();
+
+// SELECT of table_name and id of a row that does not fit, in a file of an older format: before its rows are signed
+// anew. Of formats without checksums it finds none. The same text at each call.
+const char* old_damage_query(int64_t format);
 
 }  // namespace gradstream
 

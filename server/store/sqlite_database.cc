@@ -19,6 +19,7 @@
 #include "server/base/private_file.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
+#include "server/store/journal_table.h"
 #include "server/store/row_checks.h"
 #include "server/store/statement.h"
 #include "server/store/wal_check.h"
@@ -29,7 +30,7 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 6;
+constexpr int64_t kSchemaVersion = 8;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr int kPageSize = 4096;  // SQLite's default
 
@@ -44,13 +45,17 @@ constexpr const char* kMakeDatabase =
     "if there was one, check server.database and that its disk is mounted; a new one is made by "
     "`gradstream device add`, `claim add`, `run start` or `serve --create`";
 
+// So that what has changed, and what ends next, is found without a look at all devices.
+constexpr const char* kDeviceIndexes =
+    "CREATE INDEX IF NOT EXISTS devices_by_change ON devices(changed);"
+    "CREATE INDEX IF NOT EXISTS devices_by_expiry ON devices(previous_until_ms) WHERE previous_until_ms<>0";
 constexpr const char* kSchema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL,"
     " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " created_ms INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 2, generation INTEGER NOT NULL DEFAULT 0,"
     " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0, claim INTEGER NOT NULL DEFAULT 0,"
-    " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
+    " crc32c INTEGER NOT NULL DEFAULT 0, changed INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
     " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL, is_ended INTEGER NOT NULL DEFAULT 0,"
@@ -68,7 +73,7 @@ constexpr const char* kSchema[] = {
 
 // From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
 // release say `use_correction`; 4 had no checksums of rows, and a claim ended by its time alone; 5 had no notes of
-// updates.
+// updates. 6 had no checkpoints, and kept every record. 7 did not say which change was a device's last.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -97,6 +102,9 @@ constexpr const char* kMigrations[] = {
     "UPDATE meta SET value=5 WHERE key='schema_version'",
     "ALTER TABLE journal ADD COLUMN notes BLOB;"
     "UPDATE meta SET value=6 WHERE key='schema_version'",
+    "UPDATE meta SET value=7 WHERE key='schema_version'",
+    "ALTER TABLE devices ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE meta SET value=8 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
@@ -373,6 +381,8 @@ StoreStatus SqliteDatabase::make_schema() {
     for (const char* const table : kSchema) {
       GS_TRY_STORE(execute(table));
     }
+    GS_TRY_STORE(execute(kDeviceIndexes));
+    GS_TRY_STORE(execute(kCheckpointTables));
     const std::string finish = "PRAGMA application_id=" + std::to_string(kApplicationId) +
                                "; INSERT INTO meta (key,value) VALUES ('schema_version'," +
                                std::to_string(kSchemaVersion) + ");" + row_sign_statements();
@@ -432,9 +442,12 @@ StoreStatus SqliteDatabase::migrate() {
   const Expected<int64_t> found = query_number("SELECT value FROM meta WHERE key='schema_version'");
   GS_TRY_STORE(found);
   if (*found < kSchemaVersion) {
+    GS_TRY_STORE(check_rows(old_damage_query(*found)));
     for (int64_t version = *found; version < kSchemaVersion; ++version) {
       GS_TRY_STORE(execute(kMigrations[version - 1]));
     }
+    GS_TRY_STORE(execute(kDeviceIndexes));
+    GS_TRY_STORE(execute(kCheckpointTables));
     GS_TRY_STORE(execute(row_sign_statements().c_str()));
   }
   return transaction.commit();
@@ -526,6 +539,9 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   }
   const Expected<bool> is_new = check_format();
   GS_TRY_STORE(is_new);
+  if (*is_new) {
+    GS_TRY_STORE(execute("PRAGMA auto_vacuum=INCREMENTAL"));  // what a cut frees goes back; before the first page
+  }
   GS_TRY_STORE(use_wal());
   GS_TRY_STORE(execute(options.synchronous_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF"));
   GS_TRY_STORE(execute("PRAGMA foreign_keys=ON"));
@@ -540,6 +556,9 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   }
   GS_TRY_STORE(check_meta());
   GS_TRY_STORE(check_schema(options));
+  if (options.is_owner) {
+    use_incremental_vacuum();
+  }
   GS_TRY_STORE(execute(row_check_statements().c_str()));
   note_log();
   return StoreStatus::kOk;
@@ -562,7 +581,7 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
     return StoreStatus::kOk;
   }
   GS_TRY_STORE(check_pages());
-  GS_TRY_STORE(check_rows());
+  GS_TRY_STORE(check_rows("SELECT table_name,id FROM damaged_rows LIMIT 1"));
   if (options.is_owner) {
     empty_wal();
   }
@@ -576,7 +595,8 @@ StoreStatus SqliteDatabase::check_pages() {
   if (code != SQLITE_ROW) {
     return fail(code, "check it");
   }
-  const std::string verdict = use.text(0);
+  const std::string said = use.text(0);
+  const std::string verdict = said.substr(said.find('\n') + 1);  // the first line, where there are two, names the file
   if (verdict != "ok") {
     return fail_with(StoreStatus::kCorrupt,
                      "database " + name_ + " is damaged: " + verdict + "; " + remedy_of(StoreStatus::kCorrupt));
@@ -584,8 +604,8 @@ StoreStatus SqliteDatabase::check_pages() {
   return StoreStatus::kOk;
 }
 
-StoreStatus SqliteDatabase::check_rows() {
-  Use use(*this, "SELECT table_name,id FROM damaged_rows LIMIT 1");
+StoreStatus SqliteDatabase::check_rows(const char* damaged_rows) {
+  Use use(*this, damaged_rows);
   const int code = use.step();
   return code == SQLITE_DONE  ? StoreStatus::kOk
          : code == SQLITE_ROW ? fail_damaged(use.text(0), use.text(1))
@@ -672,23 +692,8 @@ Expected<uint64_t> SqliteDatabase::read_meta(const char* key) {
   return use.number(0);
 }
 
+StoreStatus SqliteDatabase::hold_snapshot() { return execute("BEGIN"); }
+
 Expected<uint64_t> SqliteDatabase::change_count() { return read_meta("change_count"); }
-
-Expected<uint64_t> SqliteDatabase::latest_time() { return read_meta("latest_time_ms"); }
-
-StoreStatus SqliteDatabase::note_time(uint64_t* now_ms) {
-  const Expected<uint64_t> latest_ms = latest_time();
-  GS_TRY_STORE(latest_ms);
-  if (*latest_ms >= *now_ms) {
-    *now_ms = *latest_ms;
-    return StoreStatus::kOk;
-  }
-  Use use(*this,
-          "INSERT INTO meta (key,value) VALUES ('latest_time_ms',?1)"
-          " ON CONFLICT(key) DO UPDATE SET value=max(value,?1)");
-  use.bind(1, *now_ms);
-  const int code = use.step();
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "note the time");
-}
 
 }  // namespace gradstream

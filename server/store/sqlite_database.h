@@ -42,7 +42,8 @@ struct SqliteOptions {
   // A file that was made by this opening goes with the connection, unless somebody has changed something in it: a
   // command that fails leaves no empty fleet behind.
   bool keeps_unused = true;
-  // false only for the test that shows what synchronous=FULL is for.
+  // false only for what need not outlive a power cut: the test that shows what synchronous=FULL is for, and a database
+  // that a benchmark makes.
   bool synchronous_full = true;
   const char* vfs = nullptr;    // null: the operating system's
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
@@ -95,6 +96,9 @@ class SqliteDatabase {
                                       uint64_t now_ms);
   // In order of index, without their keys.
   Expected<std::vector<EnrolledDevice>> devices();
+  // The same of those that a change with a number above `change` has added or changed last (change_count()). Reads
+  // these rows alone. A change that is committed meanwhile may be among them or not.
+  Expected<std::vector<EnrolledDevice>> devices_changed_after(uint64_t change);
 
   // The id. row.id is not read.
   Expected<uint32_t> create_run(const RunRow& row);
@@ -120,7 +124,11 @@ class SqliteDatabase {
   // kMoved: the file that this connection has open is no longer the one of its name, or its write-ahead log or the
   // log's index is not. Once another log or index was seen there, it stays kMoved: a command may have written to it.
   StoreStatus check_in_place();
-  // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
+  // From here on this connection reads the database as it is at its next read, whatever others change: a server may cut
+  // a journal between two reads of a command. Until the connection ends, which cannot change anything any more.
+  StoreStatus hold_snapshot();
+  // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count. Each
+  // device has the number of its last change. The number goes back where an older copy of the file takes its place.
   Expected<uint64_t> change_count();
 
  private:
@@ -146,12 +154,13 @@ class SqliteDatabase {
   void empty_wal();
   StoreStatus use_wal();
   StoreStatus check_pages();
-  StoreStatus check_rows();
-  Expected<bool> check_format();  // whether it is a new file
+  StoreStatus check_rows(const char* damaged_rows);  // a literal: SELECT of table_name and id
+  Expected<bool> check_format();                     // whether it is a new file
   StoreStatus make_schema();
   StoreStatus check_meta();
   StoreStatus check_schema(const SqliteOptions& options);
   StoreStatus migrate();
+  void use_incremental_vacuum();
 
   // The fleet, in fleet_tables.cc.
   struct ClaimRuling {
@@ -159,7 +168,8 @@ class SqliteDatabase {
     DeviceState state = DeviceState::kActive;  // of the device; kGranted
   };
   Expected<bool> insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms);  // false: the name is taken
-  Expected<uint64_t> count_devices();
+  Expected<uint64_t> next_index();
+  Expected<std::vector<EnrolledDevice>> list_devices(const char* sql, uint64_t change);
   Expected<std::optional<DeviceState>> find_device_state(const std::string& name);
   Expected<ClaimRuling> judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
                                     uint64_t now_ms);
@@ -173,6 +183,7 @@ class SqliteDatabase {
   template <typename Body>
   auto change(const Body& body) -> decltype(body());
   StoreStatus count_change();
+  Expected<uint64_t> this_change();  // within change(): the number that it will have
   StoreStatus execute(const char* sql);
   Expected<int64_t> query_number(const char* sql);
   Expected<uint64_t> read_meta(const char* key);

@@ -16,7 +16,7 @@ void StoreThread::append(JournalRecord record) {
   size_t count = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    items_.push_back({std::move(record), nullptr});
+    items_.push({std::move(record), nullptr});
     count = items_.size();
   }
   if (count == 1 || count == limits_.batch_count_max) {  // a switch of threads for each record would cost as much as it
@@ -27,7 +27,7 @@ void StoreThread::append(JournalRecord record) {
 void StoreThread::run_after(std::function<void()> job) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    items_.push_back({{}, std::move(job)});
+    items_.push({{}, std::move(job)});
     ++job_count_;
   }
   changed_.notify_one();
@@ -54,7 +54,7 @@ std::vector<JournalRecord> StoreThread::wait_for_batch(std::unique_lock<std::mut
   batch.reserve(std::min<size_t>(items_.size(), limits_.batch_count_max));
   while (!items_.empty() && !items_.front().job && batch.size() < limits_.batch_count_max) {
     batch.push_back(std::move(items_.front().record));
-    items_.pop_front();
+    items_.pop();
   }
   return batch;
 }
@@ -89,8 +89,8 @@ void StoreThread::loop() {
       if (items_.empty()) {
         return;  // stopping, and nothing is left
       }
-      job = std::move(items_.front().job);
-      items_.pop_front();
+      job = std::exchange(items_.front().job, nullptr);
+      items_.pop();
       --job_count_;
     }
     lock.unlock();

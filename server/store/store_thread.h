@@ -12,7 +12,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -20,9 +19,13 @@
 #include <vector>
 
 #include "server/base/asio_alias.h"
+#include "server/base/recycled_queue.h"
 #include "server/journal/store.h"
 
 namespace gradstream {
+
+// Items whose memory is kept for the next ones. Reason: a batch of 64 records, in 32 KB.
+inline constexpr size_t kSpareItemCountMax = 64;
 
 struct StoreThreadLimits {
   uint32_t batch_count_max = 64;
@@ -66,7 +69,7 @@ class StoreThread {
   const Reports reports_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> items_;
+  RecycledQueue<Item> items_{kSpareItemCountMax};
   size_t job_count_ = 0;  // of these
   bool stopping_ = false;
   bool complete_ = true;

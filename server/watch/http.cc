@@ -23,6 +23,8 @@ namespace {
 constexpr size_t kTokenSizeMin = 16;
 constexpr size_t kTokenSizeMax = 200;
 constexpr size_t kReadSize = 2048;
+// A download has answer_deadline_ms, and a millisecond for so many bytes. Reason: 100 kB/s is a slow mobile link.
+constexpr size_t kBytesPerMsMin = 100;
 // Headers of every answer. The last line says what a browser may do with a page of this port: fetch from the port, and
 // nothing else.
 constexpr const char* kFixedHeaders =
@@ -45,6 +47,8 @@ const char* status_phrase(uint32_t status) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 413:
+      return "Content Too Large";
     case 431:
       return "Request Header Fields Too Large";
     default:
@@ -235,13 +239,20 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   void write(const HttpResponse& response, bool is_head) {
     is_answered_ = true;
     request_.clear();
-    arm(server_.limits_.answer_deadline_ms, HttpRefusal::kSlowAnswer);
-    out_ = "HTTP/1.1 " + std::to_string(response.status) + " " + status_phrase(response.status) +
-           "\r\nContent-Type: " + response.type + "\r\nContent-Length: " + std::to_string(response.body.size()) +
-           "\r\n" + kFixedHeaders +
-           (response.status == 401 ? "WWW-Authenticate: Bearer realm=\"gradstream\"\r\n" : "") +
-           (response.status == 405 ? "Allow: GET, HEAD\r\n" : "") + "\r\n" + (is_head ? "" : response.body);
-    asio::async_write(socket_, asio::buffer(out_), [self = shared_from_this()](const ErrorCode& error, size_t) {
+    shared_ = is_head ? nullptr : response.shared_body;
+    const size_t size = response.shared_body == nullptr ? response.body.size() : response.shared_body->size();
+    const size_t extra_ms = response.shared_body == nullptr ? 0 : size / kBytesPerMsMin;
+    arm(server_.limits_.answer_deadline_ms + static_cast<uint32_t>(extra_ms), HttpRefusal::kSlowAnswer);
+    out_ =
+        "HTTP/1.1 " + std::to_string(response.status) + " " + status_phrase(response.status) +
+        "\r\nContent-Type: " + response.type + "\r\nContent-Length: " + std::to_string(size) +
+        (response.file_name.empty() ? ""
+                                    : "\r\nContent-Disposition: attachment; filename=\"" + response.file_name + "\"") +
+        "\r\n" + kFixedHeaders + (response.status == 401 ? "WWW-Authenticate: Bearer realm=\"gradstream\"\r\n" : "") +
+        (response.status == 405 ? "Allow: GET, HEAD\r\n" : "") + "\r\n" + (is_head ? "" : response.body);
+    const std::string_view shared = shared_ == nullptr ? std::string_view() : std::string_view(*shared_);
+    const std::array<asio::const_buffer, 2> buffers = {asio::buffer(out_), asio::buffer(shared)};
+    asio::async_write(socket_, buffers, [self = shared_from_this()](const ErrorCode& error, size_t) {
       if (error) {
         self->end();
         return;
@@ -261,6 +272,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, kReadSize> chunk_ = {};
   std::string request_;
   std::string out_;
+  std::shared_ptr<const std::string> shared_;  // what follows out_
   bool is_answered_ = false;
 };
 
@@ -407,7 +419,11 @@ HttpResponse HttpServer::answer(std::string_view head, const std::string& peer, 
   response = handler_(target);
   if (response.status == 404) {
     refuse(HttpRefusal::kNotFound, peer);
-    response.body = "no such path; there are /, /metrics, /healthz, /readyz, /status and /status/devices\n";
+    if (response.body.empty()) {
+      response.body =
+          "no such path; there are /, /metrics, /healthz, /readyz, /status, /status/devices, /status/runs and "
+          "/status/model.npz\n";
+    }
   } else {
     ++counters_.requests;
   }

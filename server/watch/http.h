@@ -65,6 +65,8 @@ struct HttpResponse {
   uint32_t status = 404;  // 404: no such path
   std::string type = "text/plain; charset=utf-8";
   std::string body;
+  std::shared_ptr<const std::string> shared_body;  // in place of `body`: many answers have the same bytes; null: none
+  std::string file_name;                           // under which a browser saves it; "": it shows it
 };
 
 // What a request asks for.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -18,6 +19,7 @@
 #include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/visit_keys.h"
+#include "server/watch/attention.h"
 
 namespace gradstream {
 
@@ -94,6 +96,7 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
   metrics.gauge("gradstream_round_answers", "Answers in for the open round.", s.round.answers);
   metrics.gauge("gradstream_round_wanted", "Answers that close it.", s.round.wanted);
   metrics.gauge("gradstream_round_asked", "Devices asked in it.", s.round.asked);
+  metrics.gauge("gradstream_held", "Devices whose Pull is held until there is something for them.", s.round.held);
   if (s.quality.latest) {
     metrics.begin("gradstream_quality", "gauge", "The newest evaluation on samples held out, by its metric.");
     metrics.sample("gradstream_quality", std::string("metric=\"") + quality_metric_name(s.quality.metric) + "\"",
@@ -117,6 +120,17 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
       metrics.gauge("gradstream_step_size", "Step size of the open round, in a run that chooses it by itself.",
                     last.step);
     }
+  }
+}
+
+// 1 for each sentence that /status has now. The ids are a closed set.
+void add_attention(Metrics& metrics, const WatchSnapshot& s) {
+  const std::vector<Attention> now = attention_of(s);
+  metrics.begin("gradstream_attention", "gauge", "1 for what needs attention now, 0 for the rest.");
+  for (const char* const id : attention_ids()) {
+    const bool is_there =
+        std::any_of(now.begin(), now.end(), [id](const Attention& entry) { return std::string_view(entry.id) == id; });
+    metrics.sample("gradstream_attention", std::string("id=\"") + id + "\"", is_there ? "1" : "0");
   }
 }
 
@@ -211,6 +225,38 @@ std::string json_of(const WatchedRound& watched, QualityMetric metric) {
       .text();
 }
 
+std::string json_of(const Attention& attention) {
+  return Object()
+      .word("id", attention.id)
+      .word("level", name_of(attention.level))
+      .add("text", attention.text)
+      .add("remedy", attention.remedy)
+      .add("command", attention.command)
+      .text();
+}
+
+std::string json_of(const PastRun& run) {
+  return Object()
+      .add("number", run.number)
+      .add("name", run.name)
+      .add("problem", run.problem)
+      .add("state", run.state)
+      .add("versions", run.versions)
+      .add("began_ms", run.began_ms)
+      .raw("ended_ms", run.ended_ms == 0 ? "null" : std::to_string(run.ended_ms))
+      .add("loss", run.loss.value_or(kNoNumber))
+      .add("quality", run.quality)
+      .text();
+}
+
+std::string json_of(const WatchPace& pace) {
+  return Object()
+      .add("versions_per_minute", pace.versions_per_minute.value_or(kNoNumber))
+      .add("seconds_left", pace.seconds_left.value_or(kNoNumber))
+      .add("best_loss", pace.best_loss.value_or(kNoNumber))
+      .text();
+}
+
 const char* reset_cause_text(gs_ResetCause cause) {
   switch (cause) {
     case gs_ResetCause_RESET_CAUSE_POWER_ON:
@@ -236,6 +282,7 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .word("standing", name_of(standing_of(device, snapshot)))
       .add("active", !device.is_revoked)
       .add("connected", device.connected)
+      .add("holds", device.holds)
       .add("capable", device.is_capable)
       .add("asked", device.is_asked)
       .add("answered", device.has_answered)
@@ -256,11 +303,14 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .add("snapshots", device.snapshots_sent)
       .add("sample_count", device.sample_count)
       .add("step_time_us", device.step_time_us)
+      .add("problems", device.image.problems)
+      .add("lacks", device.image.lacks)
+      .add("left_out", device.is_left_out)
       .add("board", device.board)
       .add("firmware", device.firmware_version)
-      .word("reset_cause", reset_cause_text(device.reset_cause))
+      .word("reset_cause", reset_cause_text(device.image.reset_cause))
       .add("uptime_s", report.uptime_s)
-      .add("arena_bytes", device.arena_size)
+      .add("arena_bytes", device.image.arena_size)
       .add("arena_high_water_bytes", report.arena_high_water)
       .add("stack_high_water_bytes", report.stack_high_water)
       .add("tls_high_water_bytes", report.tls_high_water)
@@ -316,20 +366,27 @@ std::string run_json(const WatchSnapshot& s) {
                           .add("partial", round.partial)
                           .add("extensions", round.extensions)
                           .add("opened_ms", round.opened_ms)
-                          .add("deadline_ms", round.deadline_ms);
+                          .add("deadline_ms", round.deadline_ms)
+                          .add("held", round.held);
+  const uint64_t model_bytes = s.parameters == nullptr ? 0 : s.parameters->model->shape.size() * sizeof(Real);
+  const std::string cause =
+      s.stall.empty()
+          ? "null"
+          : Object().add("cause", s.stall.cause).add("text", s.stall.text).add("remedy", s.stall.remedy).text();
+  const bool is_finished = s.run_state == gs_RunState_RUN_STATE_FINISHED;
   return Object()
       .add("number", s.run)
       .add("name", s.run_name)
       .word("state", name_of(s.run_state))
-      .raw("stall",
-           s.stall.empty()
-               ? "null"
-               : Object().add("cause", s.stall.cause).add("text", s.stall.text).add("remedy", s.stall.remedy).text())
+      .raw("stall", is_finished ? "null" : cause)
+      .raw("end", is_finished ? cause : "null")
       .raw("progress", progress_json(s))
       .add("has_version", s.has_version)
       .add("version", s.version)
       .add("digest", hex(s.digest))
+      .add("model_bytes", model_bytes)
       .add("round_count", s.round_count)
+      .add("rounds_done", s.rounds_done)
       .raw("round", open.text())
       .raw("quality", json_of(s.quality.latest, s.quality.metric))
       .raw("parameters", s.parameters == nullptr ? "{}" : parameters_json(*s.parameters))
@@ -381,21 +438,39 @@ std::string not_ready_cause(const WatchSnapshot& snapshot) {
   if (snapshot.is_draining) {
     return "draining";
   }
-  if (!snapshot.database_fault.empty()) {
-    return snapshot.database_fault;
+  if (!snapshot.place.database_fault.empty()) {
+    return snapshot.place.database_fault;
   }
-  if (snapshot.is_storage_failed) {
+  if (snapshot.place.is_storage_failed) {
     return "the database cannot be written; the log's store_failed names the cause";
   }
   const StallCause& stall = snapshot.stall;
-  return stall.empty() ? "" : "the run is stalled, cause=" + stall.cause + ": " + stall.text + "; " + stall.remedy;
+  const bool is_finished = snapshot.run_state == gs_RunState_RUN_STATE_FINISHED;
+  return stall.empty() || is_finished
+             ? ""
+             : "the run is stalled, cause=" + stall.cause + ": " + stall.text + "; " + stall.remedy;
 }
 
 }  // namespace
 
 void WatchBoard::publish(std::shared_ptr<const WatchSnapshot> snapshot) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  snapshot_.swap(snapshot);  // the old one ends after the lock
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    snapshot_.swap(snapshot);  // the old one ends after the lock
+  }
+  news_.notify_all();
+}
+
+std::shared_ptr<const WatchSnapshot> WatchBoard::wait_for_model(uint32_t run, uint32_t version, uint32_t timeout_ms) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto is_there = [&] {
+    return snapshot_ != nullptr && snapshot_->run == run && snapshot_->model != nullptr &&
+           snapshot_->model->version >= version;
+  };
+  wants_model_ = true;
+  const bool came = news_.wait_for(lock, std::chrono::milliseconds(timeout_ms), is_there);
+  wants_model_ = false;
+  return came ? snapshot_ : nullptr;
 }
 
 std::shared_ptr<const WatchSnapshot> WatchBoard::read() const {
@@ -408,14 +483,16 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   add_process(metrics, s);
   add_run(metrics, s);
   metrics.begin("gradstream_devices", "gauge", "Enrolled devices by state.");
-  metrics.sample("gradstream_devices", "state=\"pending\"", std::to_string(s.devices_pending));
-  metrics.sample("gradstream_devices", "state=\"active\"", std::to_string(s.devices_active));
-  metrics.sample("gradstream_devices", "state=\"disabled\"", std::to_string(s.devices_disabled));
-  metrics.sample("gradstream_devices", "state=\"revoked\"", std::to_string(s.devices_revoked));
+  metrics.sample("gradstream_devices", "state=\"pending\"", std::to_string(s.enrolled.pending));
+  metrics.sample("gradstream_devices", "state=\"active\"", std::to_string(s.enrolled.active));
+  metrics.sample("gradstream_devices", "state=\"disabled\"", std::to_string(s.enrolled.disabled));
+  metrics.sample("gradstream_devices", "state=\"revoked\"", std::to_string(s.enrolled.revoked));
   metrics.gauge("gradstream_sessions", "Connections of devices, with those in their handshake.",
                 static_cast<double>(s.sessions));
   metrics.gauge("gradstream_handshakes", "Handshakes in progress.", static_cast<double>(s.handshakes));
-  metrics.gauge("gradstream_storage_failed", "1 while the database cannot be written.", s.is_storage_failed ? 1 : 0);
+  metrics.gauge("gradstream_storage_failed", "1 while the database cannot be written.",
+                s.place.is_storage_failed ? 1 : 0);
+  add_attention(metrics, s);
   metrics.gauge("gradstream_draining", "1 after SIGTERM.", s.is_draining ? 1 : 0);
   visit_counters(s.shell, s.coordinator, [&](const std::string& key, const char* help, uint64_t value) {
     metrics.counter("gradstream_" + key + "_total", help, value);
@@ -446,17 +523,20 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
   const auto first = std::find_if(s.rounds.begin(), s.rounds.end(),
                                   [&](const WatchedRound& round) { return round.summary.version > after; });
   const Object devices = Object()
-                             .add("pending", s.devices_pending)
-                             .add("active", s.devices_active)
-                             .add("disabled", s.devices_disabled)
-                             .add("revoked", s.devices_revoked);
+                             .add("pending", s.enrolled.pending)
+                             .add("active", s.enrolled.active)
+                             .add("disabled", s.enrolled.disabled)
+                             .add("revoked", s.enrolled.revoked);
   return Object()
              .add("time_ms", s.taken_ms)
              .add("started_ms", s.started_ms)
              .add("ready", not_ready_cause(s).empty())
              .add("draining", s.is_draining)
-             .add("storage_failed", s.is_storage_failed)
-             .add("database_fault", s.database_fault)
+             .add("storage_failed", s.place.is_storage_failed)
+             .add("database_fault", s.place.database_fault)
+             .raw("attention", list_of(attention_of(s), [](const Attention& attention) { return json_of(attention); }))
+             .add("command_options", s.place.command_options)
+             .raw("pace", json_of(pace_of(s)))
              .raw("run", run_json(s))
              .raw("devices", devices.text())
              .add("silent_after_ms", s.silent_after_ms)
@@ -467,6 +547,36 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
              .raw("http", http_json(http))
              .raw("rounds", list_of(std::span(first, s.rounds.end()),
                                     [&s](const WatchedRound& round) { return json_of(round, s.quality.metric); }))
+             .text() +
+         "\n";
+}
+
+std::string runs_json(const WatchSnapshot& s) {
+  std::vector<PastRun> runs = s.past_runs == nullptr ? std::vector<PastRun>() : *s.past_runs;
+  PastRun served;
+  served.number = s.run;
+  served.name = s.run_name;
+  served.state = name_of(s.run_state);
+  served.versions = s.version;
+  served.began_ms = s.place.run_created_ms;
+  if (s.parameters != nullptr) {
+    served.problem = s.parameters->model->problem;
+  }
+  if (!s.rounds.empty()) {
+    const RoundSummary& last = s.rounds.back().summary;
+    served.loss = last.has_losses ? std::optional(last.loss_before) : std::nullopt;
+    served.ended_ms = last.time_ms;
+  }
+  served.quality = s.quality.latest ? quality_text(s.quality.metric, s.quality.latest->metric) : "";
+  const bool is_over = s.run_state == gs_RunState_RUN_STATE_FINISHED || s.run_state == gs_RunState_RUN_STATE_STOPPED;
+  served.ended_ms = is_over ? served.ended_ms : 0;
+  const auto at =
+      std::find_if(runs.begin(), runs.end(), [&](const PastRun& run) { return run.number > served.number; });
+  runs.insert(at, served);
+  return Object()
+             .add("time_ms", s.taken_ms)
+             .add("served", s.run)
+             .raw("runs", list_of(runs, [](const PastRun& run) { return json_of(run); }))
              .text() +
          "\n";
 }
@@ -515,7 +625,8 @@ HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snaps
     return is_stale ? respond(503, "the coordinator has said nothing for 10 s: it hangs or is not up yet\n")
                     : respond(200, "ok\n");
   }
-  const bool is_known = path == "/readyz" || path == "/metrics" || path == "/status" || path == "/status/devices";
+  const bool is_known = path == "/readyz" || path == "/metrics" || path == "/status" || path == "/status/devices" ||
+                        path == "/status/runs";
   if (!is_known) {
     return {};
   }
@@ -529,6 +640,9 @@ HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snaps
     const std::optional<uint32_t> after = version_after(target.query);
     return after ? respond(200, status_json(*snapshot, http, *after), kJson)
                  : respond(400, "the only query is after=VERSION, a whole number\n");
+  }
+  if (path == "/status/runs") {
+    return respond(200, runs_json(*snapshot), kJson);
   }
   if (path == "/status/devices") {
     return respond(200, devices_json(*snapshot), kJson);

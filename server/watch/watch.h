@@ -7,12 +7,15 @@
 #ifndef GRADSTREAM_SERVER_WATCH_WATCH_H_
 #define GRADSTREAM_SERVER_WATCH_WATCH_H_
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/coordinator/coordinator.h"
@@ -41,6 +44,58 @@ struct WatchedQuality {
   QualityMetric metric = QualityMetric::kLoss;
 };
 
+// Enrolled devices by state.
+struct WatchedFleet {
+  uint32_t pending = 0;
+  uint32_t active = 0;
+  uint32_t disabled = 0;
+  uint32_t revoked = 0;
+};
+
+// Handshakes that failed within the last kRefusalWindowMs.
+inline constexpr uint64_t kRefusalWindowMs = 60'000;
+struct WatchedRefusals {
+  uint64_t count = 0;
+  std::string most;  // the counter of visit_shell_counters() that grew most; "": none did
+};
+
+// What is around the run: disk, clock, certificates, places.
+struct WatchedPlace {
+  bool is_storage_failed = false;
+  std::string database_fault;    // why its file is not the one that commands find; empty: it is
+  uint64_t disk_free_bytes = 0;  // of the database's file system, for its user
+  uint64_t disk_size_bytes = 0;  // 0: not known
+  uint64_t run_created_ms = 0;
+  uint64_t served_since_ms = 0;  // when the server began with the run; 0: no server does
+  uint64_t places = 0;           // connections that devices can have at a time; 0: not known
+  uint64_t clock_behind_ms = 0;  // behind the latest time that the database has seen
+  std::string certificate;       // of the server's certificate and its CA the one that ends first; "": there is none
+  uint64_t certificate_ends_ms = 0;
+  WatchedRefusals refusals;
+  std::string command_options;  // WatchBoard::command_options()
+};
+
+// A run of the database that is not the one that is served.
+struct PastRun {
+  uint32_t number = 0;
+  std::string name;
+  std::string problem;
+  std::string state;  // stored_run_state_text()
+  uint32_t versions = 0;
+  uint64_t began_ms = 0;
+  uint64_t ended_ms = 0;       // of its last record; 0: it is not over
+  std::optional<double> loss;  // mean loss of the devices, of its last version
+  std::string quality;         // quality_text() of its last evaluation; "": there is none
+};
+
+// The model of a version, for a download.
+struct WatchedModel {
+  uint32_t version = 0;
+  uint64_t digest = 0;
+  std::vector<Real> values;
+  std::vector<uint8_t> units;  // Coordinator::units()
+};
+
 struct WatchSnapshot {
   uint64_t taken_ms = 0;         // since the epoch, as all times here
   uint64_t taken_steady_ms = 0;  // by the clock that nobody sets
@@ -48,11 +103,14 @@ struct WatchSnapshot {
   uint32_t run = 0;
   std::string run_name;
   gs_RunState run_state = gs_RunState_RUN_STATE_NONE;
-  StallCause stall;  // why no waiting helps the run; empty: it does
+  // Why no waiting helps the run, or why it was finished before its rounds were done; empty: neither.
+  StallCause stall;
   bool has_version = false;
   uint32_t version = 0;
   uint64_t digest = 0;
   uint32_t round_count = 0;
+  uint32_t rounds_done = 0;
+  std::vector<OutlierView> outliers;
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
   ProgressView progress;
@@ -60,14 +118,10 @@ struct WatchSnapshot {
   // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
   // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;
-  uint32_t devices_pending = 0;
-  uint32_t devices_active = 0;
-  uint32_t devices_disabled = 0;
-  uint32_t devices_revoked = 0;
+  WatchedFleet enrolled;
   uint64_t sessions = 0;
   uint64_t handshakes = 0;  // of these, not established yet
-  bool is_storage_failed = false;
-  std::string database_fault;  // why its file is not the one that commands find; empty: it is
+  WatchedPlace place;
   bool is_draining = false;
   ShellCounters shell;
   CoordinatorCounters coordinator;
@@ -75,20 +129,34 @@ struct WatchSnapshot {
   // Copied less often than the rest if the fleet is large; the snapshots between two copies share one.
   std::shared_ptr<const std::vector<DeviceStatus>> devices;
   uint64_t devices_taken_ms = 0;
+  std::shared_ptr<const std::vector<PastRun>> past_runs;  // by number; null: not told
+  std::shared_ptr<const WatchedModel> model;              // null: there is none yet, or nobody wanted it
 };
 
 // Copying the devices takes at most one part in this many of the coordinator thread's time. Reason: at 10,000 devices a
-// copy takes up to 14 ms (docs/operating.md), and all copies together are to stay below the noise.
+// copy takes up to 14 ms (docs/how-to/watch.md), and all copies together are to stay below the noise.
 inline constexpr uint32_t kDeviceCopyShare = 1000;
 
 class WatchBoard {
  public:
+  // What a command of this program needs to act on the server's database, such as "--config /srv/fleet.toml"; "":
+  // nothing. Set before the first snapshot.
+  void set_command_options(std::string options) { command_options_ = std::move(options); }
+  const std::string& command_options() const { return command_options_; }
   void publish(std::shared_ptr<const WatchSnapshot> snapshot);
   // Null before the first one.
   std::shared_ptr<const WatchSnapshot> read() const;
+  // Wishes for a copy of the model, and waits for a snapshot of that run with one of that version or a newer one. Null:
+  // there was none within timeout_ms.
+  std::shared_ptr<const WatchSnapshot> wait_for_model(uint32_t run, uint32_t version, uint32_t timeout_ms);
+  // Whether somebody waits for one.
+  bool wants_model() const { return wants_model_; }
 
  private:
   mutable std::mutex mutex_;
+  std::condition_variable news_;
+  std::atomic<bool> wants_model_ = false;
+  std::string command_options_;
   std::shared_ptr<const WatchSnapshot> snapshot_;
 };
 
@@ -132,6 +200,8 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
 std::string metrics_text(const WatchSnapshot& snapshot, const HttpCounters& http);
 // The run with its parameters, the open round, counters and those of the last rounds that made versions above `after`.
 std::string status_json(const WatchSnapshot& snapshot, const HttpCounters& http, uint32_t after = 0);
+// All runs of the database that are told, by number, the one that is served with what it is at now.
+std::string runs_json(const WatchSnapshot& snapshot);
 // One object a device: a snapshot's size grows with the fleet.
 std::string devices_json(const WatchSnapshot& snapshot);
 
@@ -139,8 +209,8 @@ std::string devices_json(const WatchSnapshot& snapshot);
 DeviceStanding standing_of(const DeviceStatus& device, const WatchSnapshot& snapshot);
 
 // /metrics, /healthz (the coordinator lives), /readyz (devices get work, and it can store), /status (with
-// ?after=VERSION), /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock as
-// taken_steady_ms.
+// ?after=VERSION), /status/runs, /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock
+// as taken_steady_ms.
 HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
                             uint64_t now_steady_ms);
 

@@ -56,7 +56,8 @@ SVRG = {"solver": "svrg", "barzilai_borwein": "first"}
 GRADIENTS = {"estimator": "analytic_gradient"}
 FEEDBACK = {**GRADIENTS, "solver": "gradient_stream", "upload_encoding": "int8", "error_feedback": True}
 SCALARS = {"solver": "projection", "estimator": "projection_one_sided", "direction_count": 32, "round_count": 12}
-LOSS_ERROR_MAX = 2e-5  # relative
+# Relative. Over bytes a point is rounded to 16 bits, so that the last bit of a float may change a word.
+LOSS_ERROR_MAX = 5e-5
 # Where differences of losses are uploaded, divided by the smoothing: of the first rounds, since each one magnifies it.
 SCALARS_ERROR_MAX, SCALARS_ROUNDS = 1e-3, 4
 CASES = {  # the data, the run's keys, most bytes of the board's arena in use, whether its local work is reproducible
@@ -65,13 +66,13 @@ CASES = {  # the data, the run's keys, most bytes of the board's arena in use, w
     "RFedSVRG": ("spd", {"solver": "svrg"}, 624, False),
     "RFedSVRG-2BB": ("spd", SVRG, 672, False),
     "RFedSVRG-2BBS": ("spd", {**SVRG, "step_rule": "barzilai_borwein", "step_min": 0.001, "step_max": 0.1}, 672, False),
-    "A9, memory": ("kpca", {"correction_form": "memory"}, 8952, True),
+    "A9, memory": ("kpca", {"correction_form": "memory"}, 9288, True),
     "A10, memory": ("kpca", {**GRADIENTS, "correction_form": "memory", "cols": 2}, 6240, True),
-    "RFedAGS, estimator (6)": ("kpca", {"solver": "gradient_stream", "estimator": "tangent_retraction"}, 9592, False),
+    "RFedAGS, estimator (6)": ("kpca", {"solver": "gradient_stream", "estimator": "tangent_retraction"}, 9896, False),
     "RFedAGS of a perceptron": ("network", {}, 9200, False),
     "A9 of a perceptron": ("network", SCALARS, 6232, False),
     "A9 of a perceptron 196-32-32-10": ("large", {"round_count": 12}, 39472, False),
-    "RFedAGS, int8 with error feedback": ("kpca", FEEDBACK, 9864, True),
+    "RFedAGS, int8 with error feedback": ("kpca", FEEDBACK, 10168, True),
 }
 
 

@@ -26,7 +26,10 @@ SOURCES = {"eigen": "own_loss_example_eigen.cc", "c": "kpca_by_c.c"}
 ALLOCATORS = re.compile(r"\b(_?(malloc|calloc|realloc|free)(_r)?|_?sbrk(_r)?|operator (new|delete).*)$")
 ENTRIES = re.compile(r"_FUN\(|:(loss|gradient)$")  # functions that a table of a problem names
 FLASH_MAX = 2560  # bytes of the image, beyond that with the loss in C
-STACK_MAX = 512   # bytes, as above
+STACK_MAX = 512   # bytes, as above, that the two runs used
+# Bytes, as above, of all frames of the loss. Functions that are called once are not inlined, and no two of Eigen's
+# stand at once: the sum is more than a run uses.
+FRAMES_MAX = 768
 ROUNDS = 6
 SAMPLES = 40  # of each device
 SECONDS_MAX = 120
@@ -147,8 +150,8 @@ def faults_of_images(folder):
     faults = [f"the image with Eigen has an allocator: {line}" for line in symbols]
     if flash["eigen"] > flash["c"] + FLASH_MAX:
         faults.append(f"Eigen takes {flash['eigen'] - flash['c']} bytes of flash more, at most {FLASH_MAX}")
-    if stack["eigen"] > stack["c"] + STACK_MAX:
-        faults.append(f"Eigen takes {stack['eigen'] - stack['c']} bytes of stack more, at most {STACK_MAX}")
+    if stack["eigen"] > stack["c"] + FRAMES_MAX:
+        faults.append(f"Eigen takes {stack['eigen'] - stack['c']} bytes of frames more, at most {FRAMES_MAX}")
     return faults
 
 

@@ -193,8 +193,8 @@ void hash_encoding(Report& report, const char* name, Encoding encoding) {
 }
 
 void hash_fold(Report& report) {
-  int64_t slots[kScalarCount];
-  FoldSlot terms[kScalarCount];
+  FoldSlot slots[kScalarCount];
+  FoldTerm terms[kScalarCount];
   Fold fold(slots, kScaleLog2);
   Hash hash;
   uint32_t weight_sum = 0;
@@ -208,7 +208,7 @@ void hash_fold(Report& report) {
     hash.add(kScalarCount, w);
   }
   const Real ties[] = {0.5F, -0.5F, 1.5F, -1.5F, 0x1p30F, -0x1p30F};
-  int64_t few[6];
+  FoldSlot few[6];
   Fold whole(few, 0);
   require(add_update(&whole, 0, ties, 3, 0, terms));
   require(whole.finish(2, w));
@@ -221,8 +221,8 @@ void hash_fold(Report& report) {
 void fold_round(uint32_t round, Real* out) {
   uint8_t bytes[4 * kScalarCount];
   Real values[kScalarCount];
-  int64_t slots[kScalarCount];
-  FoldSlot terms[kScalarCount];
+  FoldSlot slots[kScalarCount];
+  FoldTerm terms[kScalarCount];
   Fold fold(slots, kScaleLog2);
   uint32_t weight_sum = 0;
   for (uint32_t device = 0; device < kDeviceCount; ++device) {
@@ -444,6 +444,80 @@ void hash_local_steps(Report& report) {
   report.line("~local_steps", hash);
 }
 
+// Losses over bytes: the same on every processor, so that boards and native clients of a run come to one digest.
+void hash_byte_losses(Report& report) {
+  constexpr uint32_t kBytesRows = 257;
+  constexpr uint32_t kBytesCount = 7;
+  constexpr Shape kBytesShapes[] = {{64, 4}, {63, 3}, {13, 1}, {30, 2}, {32, 7}, {kBytesRows, 2}};
+  static uint8_t values[kBytesCount * kBytesRows + 1];
+  static float mean[kBytesRows];
+  static UnitsColumn columns[kBytesRows];
+  static float point[2 * kBytesRows];
+  RandomStream stream({.seed = 110});
+  for (uint8_t& value : values) {
+    value = static_cast<uint8_t>(stream.next());
+  }
+  fill_values(111, 0, kBytesRows, 3, mean);
+  fill_values(112, 0, 2 * kBytesRows, 1, point);
+  for (uint32_t r = 0; r < kBytesRows; ++r) {
+    columns[r] = {8, mean[r], 0x1p-9F * static_cast<float>(1 + r * r % 300)};
+  }
+  Hash hash;
+  Arena arena(memory, sizeof(memory));
+  for (const Shape shape : kBytesShapes) {
+    const SampleBytes bytes = {values + shape.cols % 2, mean, 0x1.9p-6F};
+    const SampleSource source = {nullptr, kBytesCount, shape.rows, nullptr, &bytes};  // nobody reads a float
+    const Units units = {columns, shape.rows};
+    for (const Units* const taken : {static_cast<const Units*>(nullptr), &units}) {
+      Batch batch = {nullptr, kBytesCount};
+      batch.units = taken;
+      const Result<Real> loss = kKpcaOps.loss(&source, shape, point, batch, arena);
+      require(loss.status());
+      hash.add(1, &loss.value());
+    }
+  }
+  report.line("byte_losses", hash);
+}
+
+// Losses along directions, beside points of as many columns as they serve: the same bits, as above.
+void hash_losses_along(Report& report) {
+  constexpr uint32_t kAlongRows = 200;
+  constexpr uint32_t kAlongCount = 7;
+  constexpr Shape kAlongShapes[] = {{64, 4}, {63, 3}, {kAlongRows, 1}, {30, 2}, {33, 7}, {32, 8}};
+  static uint8_t values[kAlongCount * kAlongRows];
+  static float mean[kAlongRows];
+  RandomStream stream({.seed = 113});
+  for (uint8_t& value : values) {
+    value = static_cast<uint8_t>(stream.next());
+  }
+  fill_values(114, 0, kAlongRows, 3, mean);
+  const SampleBytes bytes = {values, mean, 0x1.9p-6F};
+  Hash hash;
+  for (const Shape shape : kAlongShapes) {
+    const SampleSource source = {nullptr, kAlongCount, shape.rows, nullptr, &bytes};
+    fill_point(kStiefelOps, shape, 115, x);
+    Arena arena(memory, sizeof(memory));
+    const size_t size = kKpcaOps.along_size(&source, shape, kAlongCount);
+    const Result<uint8_t*> along = arena.scratch<uint8_t>(size);
+    require(along.status());
+    std::memset(along.value(), 0, size);
+    for (uint32_t number = 0; number < 2; ++number) {
+      uint32_t signs[kTensorMax / 32];
+      for (uint32_t& word : signs) {
+        word = stream.next();
+      }
+      for (const Real distance : {0.001F, -0.001F, 0.03F}) {
+        const SignDisplacement point = {x, signs, number, distance};
+        const Result<Real> loss =
+            kKpcaOps.loss_along(&source, shape, point, {nullptr, kAlongCount}, along.value(), arena);
+        require(loss.status());
+        hash.add(1, &loss.value());
+      }
+    }
+  }
+  report.line("losses_along", hash);
+}
+
 int run_all() {
   if (!keeps_subnormals()) {
     console_write("error: this processor flushes subnormal numbers to zero: its replica would drift\n");
@@ -466,6 +540,8 @@ int run_all() {
   hash_replay(report, "replay_sphere", kSphereOps, kSphereShape);
   hash_dense_replay(report);
   hash_more_manifolds(report);
+  hash_byte_losses(report);
+  hash_losses_along(report);
   Hash kernels;
   kernels.add(testing::kernel_hash());
   report.line("kernels", kernels);

@@ -248,6 +248,31 @@ TEST(DataAttack, MeasuresLossAndShareOfMissedDeer) {
   EXPECT_FALSE(std::isnan(workload->measure((1 + 1e-8) * x).excess)) << "within rounding";
 }
 
+// What the picture of X12 shows: pixels of the deer that the network knows, and its word for what became of them.
+TEST(DataAttack, NamesWhatADisturbedDeerIsTakenFor) {
+  Matrix x = Matrix::Zero(kImageSize, 1);
+  const std::string records = disc(2) + disc(static_cast<int>(kOtherLabel)) + disc(3) + disc(22) + disc(23);
+  const std::vector<AttackedDeer> same = attack_deer(records, x);
+  ASSERT_EQ(same.size(), select_attack_images(discs(), records, 1)->test_count);
+  EXPECT_TRUE(std::all_of(same.begin(), same.end(), [](const auto& d) { return d.attacked_class == kDeerClass; }));
+  EXPECT_NEAR(same.front().original[5], planes_of(disc(2))[5], 1e-12);
+  x = 40 * normals({1, RandomDomain::kInitialPoint, 0, 0, 0}, kImageSize, 1).normalized();
+  const std::vector<AttackedDeer> deer = attack_deer(records, x);
+  ASSERT_EQ(deer.size(), same.size());
+  uint32_t missed_count = 0;
+  for (const AttackedDeer& one : deer) {
+    std::vector<double> planes(one.attacked.begin(), one.attacked.end());
+    EXPECT_NEAR(planes[7], static_cast<double>(one.original[7]) + kAttackRadius * x(7, 0), 1e-12);
+    std::for_each(planes.begin(), planes.end(), [](double& v) { v -= 0.5; });
+    const std::vector<double> scores = naive_scores(planes);
+    EXPECT_EQ(one.attacked_class, std::max_element(scores.begin(), scores.end()) - scores.begin());
+    missed_count += one.attacked_class == kDeerClass ? 0 : 1;
+  }
+  EXPECT_GT(missed_count, 0U) << "the disturbance changes nothing, and the test sees nothing";
+  EXPECT_STREQ(image_class_name(kDeerClass), "deer");
+  EXPECT_TRUE(read_attacked_deer("/nowhere", x).empty());
+}
+
 TEST(DataAttack, TakesNoDamagedFileAndNoFileWithoutDeer) {
   EXPECT_EQ(select_attack_images(discs() + "x", discs(), 1), nullptr) << "a record cut short";
   EXPECT_EQ(select_attack_images(discs(), "", 1), nullptr) << "no test";

@@ -76,7 +76,8 @@ class Network(unittest.TestCase):
 
     def test_wrong_options_are_named(self):
         for options, code, said in (
-                (["--seed", "-1"], 2, "--seed: Value -1 not in range 0 to 4294967295"),
+                (["--seed", "-1"], 2, "--seed: Value -1 not in range 1 to 4294967295"),
+                (["--seed", "0"], 2, "--seed: Value 0 not in range 1 to 4294967295"),
                 (["--network-folder", "/proc/none"], 1,
                  "DOES NOT HOLD  files for a run over connections are written to /proc/none\n")):
             done = subprocess.run([PROGRAM, "d_zofl", "--case", CASE, "--rounds", "1", "--results",

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "firmware/linked_problem.h"
+#include "tests/support/fake_application.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
 #include "tests/support/float_mode.h"
@@ -23,50 +24,7 @@ uint64_t gs_test_c_turn(uint64_t now_ms, uint32_t* version);
 namespace gradstream {
 namespace {
 
-const std::string kIdentityText = "identity = device-1\nkey = " + [] {
-  std::string key;
-  for (int i = 0; i < 32; ++i) key += "07";  // as test_identity()
-  return key;
-}() + "\n";
-
-struct Memory {
-  std::vector<uint8_t> arena = std::vector<uint8_t>(1 << 16);
-  std::vector<float> ring = std::vector<float>(5 * 3);
-};
-
-gs_config base_config(Memory& memory) {
-  gs_config config = {};
-  config.firmware_version = "test";
-  config.identity_text = kIdentityText.data();
-  config.identity_size = kIdentityText.size();
-  config.arena = memory.arena.data();
-  config.arena_size = memory.arena.size();
-  return config;
-}
-
-FakeRun run_of(Shape shape) {
-  FakeRun run;
-  run.shape = shape;
-  return run;
-}
-
-bool run_to_end(FakeWorld& world) {
-  gs_status_view status = {};
-  for (int turn = 0; turn < 20000 && !status.run_finished; ++turn) {
-    world.pass(gs_poll(fake_port().now_ms));
-    gs_status(&status);
-  }
-  return status.run_finished;
-}
-
-// Runs a body in a child process, since gs_init() may be called once only.
-#define IN_A_PROCESS(body)                              \
-  EXPECT_EXIT(                                          \
-      {                                                 \
-        body;                                           \
-        std::exit(testing::Test::HasFailure() ? 1 : 0); \
-      },                                                \
-      testing::ExitedWithCode(0), "")
+using Memory = ApplicationMemory;
 
 TEST(GradstreamDevice, RefusesWhatItCannotStartWith) {
   Memory memory;
@@ -83,6 +41,15 @@ TEST(GradstreamDevice, RefusesWhatItCannotStartWith) {
   config.arena_size = 0;
   EXPECT_EQ(gs_init(&config), GS_BAD_ARGUMENT);
   config = base_config(memory);
+  config.samples = &samples;
+  config.power = static_cast<gs_power>(GS_POWER_BATTERY + 1);
+  EXPECT_EQ(gs_init(&config), GS_BAD_ARGUMENT) << "no such power";
+  config.power = GS_POWER_BATTERY;
+  const gs_sample_bytes no_bytes = {nullptr, nullptr, 1};
+  gs_sample_source source_of_none = samples;
+  source_of_none.bytes = &no_bytes;
+  config.samples = &source_of_none;
+  EXPECT_EQ(gs_init(&config), GS_BAD_ARGUMENT) << "bytes without values";
   config.samples = &samples;
   config.identity_text = "identity = x\nkey = 1\n";
   config.identity_size = std::strlen(config.identity_text);
@@ -130,6 +97,32 @@ void train_from_c() {
 
 TEST(GradstreamDevice, TrainsAnApplicationInC) { IN_A_PROCESS(train_from_c()); }
 
+// Samples as bytes beside the callback: kpca asks for none of their values.
+void train_from_bytes() {
+  FakeWorld world(run_of({3, 1}));
+  Memory memory;
+  static uint32_t read_count = 0;
+  static constexpr uint8_t kValues[] = {1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+  const gs_sample_bytes bytes = {kValues, nullptr, 0.5F};
+  const gs_sample_source source = {nullptr, 5, 3,
+                                   [](const void*, uint32_t index, float* out) {
+                                     ++read_count;
+                                     for (uint32_t i = 0; i < 3; ++i) out[i] = 0.5F * kValues[3 * index + i];
+                                     return 0;
+                                   },
+                                   &bytes};
+  gs_config config = base_config(memory);
+  config.samples = &source;
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  ASSERT_TRUE(run_to_end(world));
+  gs_status_view status;
+  gs_status(&status);
+  EXPECT_EQ(status.updates_folded, 4u);
+  EXPECT_EQ(read_count, 0u);
+}
+
+TEST(GradstreamDevice, TrainsOnBytes) { IN_A_PROCESS(train_from_bytes()); }
+
 void train_from_ring() {
   FakeWorld world(run_of({3, 1}));
   Memory memory;
@@ -150,6 +143,56 @@ void train_from_ring() {
   EXPECT_EQ(memory.ring[6], 7);
   EXPECT_TRUE(run_to_end(world));
 }
+
+// A server that keeps the Pull behind each update. Until its answer there is one time to sleep to, and samples go in.
+void train_while_held(gs_power power) {
+  FakeWorld world(run_of({3, 1}));
+  world.server.holds_version_open = true;
+  world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_ack_tag) {
+      message.body.ack.hold = true;
+    }
+  };
+  Memory memory;
+  gs_config config = base_config(memory);
+  config.push_buffer = memory.ring.data();
+  config.push_capacity = 5;
+  config.push_dimension = 3;
+  config.power = power;
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  const float sample[3] = {1, 2, 3};
+  ASSERT_EQ(gs_sample_push(sample), GS_OK);
+  gs_status_view status = {};
+  for (int turn = 0; turn < 2000 && status.updates_folded == 0; ++turn) {
+    world.pass(gs_poll(fake_port().now_ms));
+    gs_status(&status);
+  }
+  ASSERT_EQ(status.updates_folded, 1u);
+  ASSERT_EQ(status.held, power != GS_POWER_BATTERY);
+  if (power == GS_POWER_BATTERY) {
+    EXPECT_EQ(status.state, GS_IDLE);
+    return;
+  }
+  EXPECT_EQ(status.state, GS_SYNC);
+  EXPECT_TRUE(status.connected);
+  const uint64_t due_ms = gs_poll(fake_port().now_ms);
+  EXPECT_GT(due_ms, fake_port().now_ms + kDeviceHoldMs);
+  EXPECT_EQ(gs_sample_push(sample), GS_OK);
+  fake_port().now_ms += kDeviceHoldMs - 1000;
+  EXPECT_EQ(gs_poll(fake_port().now_ms), due_ms) << "the same time";
+  world.server.send(world.server.make_wait(gs_WAIT_CAUSE_FINISHED));
+  EXPECT_TRUE(run_to_end(world));
+  gs_status(&status);
+  EXPECT_FALSE(status.held);
+  EXPECT_EQ(status.deadlines_missed, 0u);
+}
+
+TEST(GradstreamDevice, SleepsWhileItsPullIsKept) {
+  IN_A_PROCESS(train_while_held(GS_POWER_BOARD));  // Linux says mains
+  IN_A_PROCESS(train_while_held(GS_POWER_MAINS));
+}
+
+TEST(GradstreamDevice, ABatteryIsNotHeld) { IN_A_PROCESS(train_while_held(GS_POWER_BATTERY)); }
 
 TEST(GradstreamDevice, TrainsOnPushedSamples) { IN_A_PROCESS(train_from_ring()); }
 

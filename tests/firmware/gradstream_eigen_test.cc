@@ -201,5 +201,32 @@ TEST_F(GradstreamEigen, EigensOwnChecksFailAsOurs) {
   EXPECT_DEATH(static_cast<void>((a + b).eval()), "assert");
 }
 
+// A score is the loss of one sample without its units, whatever the size of a group.
+TEST_F(GradstreamEigen, ScoresASampleByItsLoss) {
+  const Samples samples;
+  const EigenProblem<GroupedKpca> problem(&samples.source);
+  constexpr ScoreOps kScores = make_score_ops<EigenProblem<GroupedKpca>>();
+  std::vector<UnitsColumn> columns(kDimension);
+  for (uint32_t i = 0; i < kDimension; ++i) columns[i] = {3, 0.25F * static_cast<float>(i), 0.5F};
+  const Units units = {columns.data(), kDimension};
+  for (uint16_t i = 0; i < kCount; ++i) {
+    for (const Units& taken : {Units{}, units}) {
+      const ScoreInput input = {kShape, x_.data(), &samples.values[size_t{i} * kDimension], taken};
+      Real score = 0;
+      ASSERT_EQ(kScores.score(&problem, input, &score), Status::kOk);
+      std::vector<Real> z(input.sample, input.sample + kDimension);
+      taken.apply(z.data());
+      Real wanted = 0;
+      for (uint32_t c = 0; c < kShape.cols; ++c) {
+        Real product = 0;
+        for (uint32_t r = 0; r < kDimension; ++r) product += z[r] * x_[r * kShape.cols + c];
+        wanted -= product * product / 2;
+      }
+      EXPECT_NEAR(score, wanted, 1e-5 * std::fabs(wanted));
+    }
+  }
+  EXPECT_EQ(kScores.predict, nullptr);
+}
+
 }  // namespace
 }  // namespace gradstream

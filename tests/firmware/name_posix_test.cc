@@ -14,6 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST(NamePosix, ABoardHasAName) { EXPECT_NE(board_name(), ""); }
+
 TEST(NamePosix, TakesANameAsItIs) {
   std::string name;
   EXPECT_EQ(expand_name("kitchen-2", &name), "");

@@ -66,6 +66,7 @@ def check_command_line(files):
     expect(run(files.arguments(**{"log-time": "never"})), 2, "never")
     expect(run(files.arguments(problem="magic")), 2, "magic")
     expect(run(files.arguments(**{"key-exchange": "rsa"})), 2, "rsa")
+    expect(run(files.arguments(power="solar")), 2, "solar", "mains", "battery")
 
 
 def check_files(files):

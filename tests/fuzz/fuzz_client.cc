@@ -288,7 +288,9 @@ void spoil(FuzzInput& in, uint32_t which, gs_SnapshotChunk& m) {
 }
 
 void spoil(FuzzInput& in, uint32_t which, gs_Ack& m) {
-  switch (which % 6) {
+  switch (which % 7) {
+    case 6:
+      return spoil(in, m.hold);
     case 0:
       return spoil(in, m.task_sequence);
     case 1:

@@ -41,11 +41,13 @@ void spoil_hello(FuzzInput& in, uint32_t which, gs_Hello& m) {
 }
 
 void spoil_pull(FuzzInput& in, uint32_t which, gs_Pull& m) {
-  switch (which % 3) {
+  switch (which % 4) {
     case 0:
       return spoil(in, m.version);
     case 1:
       return spoil(in, m.digest);
+    case 3:
+      return spoil(in, m.hold_max_ms);
     default:
       m.has_model = !m.has_model;
       return;
@@ -61,7 +63,9 @@ void spoil(FuzzInput& in, float& field) {
 
 template <typename Update>
 void spoil_update(FuzzInput& in, uint32_t which, Update& m) {
-  switch (which % 13) {
+  switch (which % 14) {
+    case 13:
+      return spoil(in, m.base_digest);
     case 9:
       m.has_line = true;
       return spoil(in, m.line.slope);

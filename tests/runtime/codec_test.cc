@@ -87,7 +87,13 @@ DeviceMessage make_hello() {
 DeviceMessage make_pull() {
   DeviceMessage m = {};
   m.which_body = gs_DeviceMessage_pull_tag;
-  m.body.pull = {true, 7, 0x0123456789abcdefULL};
+  m.body.pull = {true, 7, 0x0123456789abcdefULL, 0};
+  return m;
+}
+
+DeviceMessage make_pull_that_may_be_held() {
+  DeviceMessage m = make_pull();
+  m.body.pull.hold_max_ms = 60000;
   return m;
 }
 
@@ -385,6 +391,35 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_drain", make_drain());
 }
 
+// ---- Pulls that are held, and Acks that stand for one ----
+
+constexpr uint64_t kBaseDigest = 0x0123456789abcdefULL;
+
+DeviceMessage make_update_scalars_with_a_base() {
+  DeviceMessage m = make_update_scalars();
+  m.body.update_scalars.base_digest = kBaseDigest;
+  return m;
+}
+
+DeviceMessage make_update_tangent_with_a_base() {
+  DeviceMessage m = make_update_tangent();
+  m.body.update_tangent.base_digest = kBaseDigest;
+  return m;
+}
+
+ServerMessage make_ack_that_holds() {
+  ServerMessage m = make_ack();
+  m.body.ack.hold = true;
+  return m;
+}
+
+TEST(Codec, GoldenPacketsOfHeldPulls) {
+  expect_golden("v1_pull_hold", make_pull_that_may_be_held());
+  expect_golden("v1_update_scalars_base", make_update_scalars_with_a_base());
+  expect_golden("v1_update_tangent_base", make_update_tangent_with_a_base());
+  expect_golden("v1_ack_hold", make_ack_that_holds());
+}
+
 // ---- Stages before training, lines and evaluation ----
 
 DeviceMessage make_update_scalars_with_a_line() {
@@ -510,8 +545,8 @@ TEST(Codec, EncodeRefusesNoBody) {
 TEST(Codec, TheLargestMessagesFitOneFrame) {
   DeviceMessage scalars = make_update_scalars();
   gs_UpdateScalars& update = scalars.body.update_scalars;
-  update = {0xffffffff, 0xffffffff, 4,          1024, gs_ENCODING_F32,           4096 - 224, 4096,    {}, 0xffffffff,
-            -1,         -1,         0xffffffff, true, {kSampleCountMax, -1, -1}, true,       {-1, -1}};
+  update = {0xffffffff, 0xffffffff, 4,     1024, gs_ENCODING_F32,           4096 - 224, 4096,    {}, 0xffffffff, -1,
+            -1,         0xffffffff, ~0ULL, true, {kSampleCountMax, -1, -1}, true,       {-1, -1}};
   fill_values(update.values, kPayloadSizeMax, 0);
   EXPECT_LE(encode(scalars).size(), kMessageSizeMax);
   EXPECT_EQ(decode_status(scalars), Status::kOk);

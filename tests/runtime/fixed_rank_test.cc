@@ -74,8 +74,8 @@ TEST(FixedRank, PassesTheChecker) {
   const uint32_t cases[][3] = {{6, 5, 2}, {5, 7, 3}, {4, 4, 1}, {3, 3, 3}, {40, 30, 4}};
   for (const auto& [m, n, r] : cases) {
     const Parts parts = fixed_rank_parts(m, n, r);
-    for (uint32_t seed = 1; seed <= 4; ++seed) {
-      check_manifold({.ops = kFixedRankOps,
+    for (uint32_t seed = 1; seed <= 8; ++seed) {
+      check_manifold({.ops = seed % 2 == 0 ? kFixedRankSmoothOps : kFixedRankOps,
                       .shape = fixed_rank_shape(parts),
                       .seed = seed,
                       .tolerance = 256 * kEpsilon,
@@ -155,6 +155,51 @@ TEST_F(FixedRankGolden, RetractionIsOfSecondOrder) {
     return norm2(tangent.size(), tangent.data());
   };
   EXPECT_GE(std::log2(tangent_error(static_cast<Real>(0.2)) / tangent_error(static_cast<Real>(0.1))), 2.7);
+}
+
+// The isometric transport is a map of matrices: with U A, V B and A'S B for U, V and S on either side it is the same.
+TEST(FixedRank, SmoothTransportKnowsNoRepresentative) {
+  const Parts parts = fixed_rank_parts(7, 6, 3), square = {1, {{&kStiefelOps, {3, 3}}}};
+  const Shape shape = fixed_rank_shape(parts);
+  uint64_t memory[512] = {};
+  Arena arena(memory, sizeof(memory));
+  Vector x(shape.size()), v(shape.size()), y(shape.size()), moved(shape.size());
+  ASSERT_EQ(kFixedRankOps.random_point(shape, {5, RandomDomain::kData, 0, 0, 0}, x.data(), arena), Status::kOk);
+  ASSERT_EQ(random_tangent(kFixedRankOps, shape, x.data(), {5, RandomDomain::kData, 1, 0, 0}, v.data(), arena),
+            Status::kOk);
+  scale(v.size(), static_cast<Real>(0.4), v.data());
+  ASSERT_EQ(kFixedRankOps.retract(shape, x.data(), v.data(), y.data(), arena), Status::kOk);
+  ASSERT_EQ(kFixedRankSmoothOps.transport(shape, x.data(), y.data(), v.data(), moved.data(), arena), Status::kOk);
+  const Vector wanted = dense_tangent_of(parts, y, moved);
+  Vector turn_u(9), turn_v(9);
+  ASSERT_EQ(kStiefelOps.random_point(square.part[0].shape, {5, RandomDomain::kData, 2, 0, 0}, turn_u.data(), arena),
+            Status::kOk);
+  ASSERT_EQ(kStiefelOps.random_point(square.part[0].shape, {5, RandomDomain::kData, 3, 0, 0}, turn_v.data(), arena),
+            Status::kOk);
+  // Of a point its factors turn by their own columns; of a tangent vector Up turns with V, and Vp with U.
+  const auto turned = [&](const Vector& point, bool is_tangent) {
+    const Factors f(parts, point);
+    Vector out = product(f.m, f.r, f.r, f.u, false, is_tangent ? turn_v : turn_u, false);
+    const Vector right = product(f.n, f.r, f.r, f.v, false, is_tangent ? turn_u : turn_v, false);
+    const Vector core = product(f.r, f.r, f.r, product(f.r, f.r, f.r, turn_u, true, f.s, false), false, turn_v, false);
+    out.insert(out.end(), right.begin(), right.end());
+    out.insert(out.end(), core.begin(), core.end());
+    return out;
+  };
+  const auto expect_same = [&](const Vector& from, const Vector& to, const Vector& tangent) {
+    ASSERT_EQ(kFixedRankSmoothOps.transport(shape, from.data(), to.data(), tangent.data(), moved.data(), arena),
+              Status::kOk);
+    const Vector got = dense_tangent_of(parts, to, moved);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], wanted[i], 64 * kEpsilon) << i;
+    }
+  };
+  expect_same(turned(x, false), y, turned(v, true));
+  expect_same(x, turned(y, false), v);
+  EXPECT_TRUE(has_isometric_transport(kFixedRankSmoothOps, shape));
+  EXPECT_TRUE(is_reproducible(kFixedRankSmoothOps, shape));
+  EXPECT_EQ(find_manifold(all_manifolds(), ManifoldId::kFixedRank, RetractionKind::kDefault, TransportKind::kSmooth),
+            &kFixedRankSmoothOps);
 }
 
 TEST_F(FixedRankGolden, ShortStepsBarelyTurnTheFactors) {

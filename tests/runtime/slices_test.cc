@@ -67,6 +67,8 @@ struct Case {
 struct Cases {
   Cases() {
     add("kpca", &kKpcaOps, kStiefelOps, {12, 3}, 23, 12, random_values(23 * 12, 1));
+    for (size_t i = 0; i < byte_values.size(); ++i) byte_values[i] = static_cast<uint8_t>(i * i % 251);
+    add("kpca of bytes", {&kKpcaOps, &byte_source}, kStiefelOps, {12, 3});
     add("brockett", &kBrockettOps, kStiefelOps, {5, 2}, 7, 25, random_values(7 * 25, 2));
     add("spd_mean", &kSpdMeanOps, kSpdOps, {3, 3}, 6, 9, spd_samples(6));
     add("hyperbolic", &kHyperbolicMeanOps, kHyperbolicOps, {4, 1}, 9, 5, hyperbolic_samples(9));
@@ -138,6 +140,15 @@ struct Cases {
     return out;
   }
 
+  static Status read_bytes(const void* context, uint32_t index, Real* out) {
+    const SampleBytes& bytes = *static_cast<const SampleBytes*>(context);
+    for (uint32_t r = 0; r < 12; ++r) out[r] = static_cast<Real>(bytes.values[index * 12 + r]) * bytes.scale;
+    return Status::kOk;
+  }
+
+  std::vector<uint8_t> byte_values = std::vector<uint8_t>(23 * 12);
+  const SampleBytes bytes = {byte_values.data(), nullptr, 0.01F};
+  const SampleSource byte_source = {&bytes, 23, 12, read_bytes, &bytes};
   const Parts parts = fixed_rank_parts(6, 4, 2);
   std::deque<TestSamples> samples;
   static constexpr uint32_t ends[] = {4, 9, 12};

@@ -1,6 +1,7 @@
 // The figures are NumPy's, in double: Algorithm A13 in long hand, with the same Philox permutations and lambdas.
 #include <gtest/gtest.h>
 
+#include "runtime/problem/proximal_loss.h"
 #include "runtime/training/solver.h"
 #include "tests/support/training_support.h"
 
@@ -100,6 +101,31 @@ TEST_F(SolverCurve, OrthogonalityKeepsTheControlPointBetweenTheEnds) {
     EXPECT_NEAR(along, 0, 1e-7);
     EXPECT_GT(bend, 1e-8);
   }
+}
+
+// A term in the loss pulls at the end point alone: the chordal one is the term that the solver has of its own.
+TEST_F(SolverCurve, ATermInTheLossIsOfTheEndPointAlone) {
+  const auto upload = [&](ProximalForm form) {
+    TestArena own;
+    task.proximal_form = form;
+    task.proximal = form == ProximalForm::kGeodesic ? static_cast<Real>(0.3) : 0;
+    task.proximal_weight = form == ProximalForm::kGeodesic ? 0 : static_cast<Real>(0.3);
+    const SolverOps* const solvers[] = {&kSolverCurveOps};
+    Registry registry = {kAllManifolds, kAllEstimators, solvers, problems};
+    registry.proximal_loss = &kProximalLossOps;
+    EXPECT_EQ(begin_solver(registry, task, model.data(), nullptr, &run, own.arena), Status::kOk);
+    for (uint32_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(run.ops->step(run, own.arena), Status::kOk);
+    }
+    const GradientStream stream = finished();
+    return std::vector<Real>(stream.values, stream.values + stream.value_count);
+  };
+  const std::vector<Real> wanted = upload(ProximalForm::kGeodesic);
+  const std::vector<Real> chordal = upload(ProximalForm::kChordal);
+  for (size_t e = 0; e < wanted.size(); ++e) {
+    EXPECT_NEAR(chordal[e], wanted[e], sizeof(Real) == sizeof(double) ? 1e-13 : 2e-6) << e;
+  }
+  EXPECT_NE(upload(ProximalForm::kLorentz), chordal);
 }
 
 TEST_F(SolverCurve, DeclaresItsMemory) {

@@ -11,6 +11,7 @@
 #include "server/run/pace.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/step_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -169,6 +170,63 @@ TEST(AggregatorDelayed, MomentumAddsTheLastDirections) {
     for (size_t e = 0; e < kSize; ++e) {
       v[e] = 0.5 * v[e] - zeta[e];
       x[e] -= 0.5 * v[e];
+    }
+    fleet.expect_model(x);
+  }
+}
+
+// eta_i = w_i eta ((32)): the devices have 10, 20, 30 and 40 samples, 25 in the mean.
+TEST(AggregatorDelayed, AnUpdateWeighsByItsDevicesSamples) {
+  for (const uint32_t buffer_size : {1U, 2U}) {
+    RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+    p.fold->fold_weight = FoldWeight::kSampleCount;
+    p.trigger->buffer_size = buffer_size;
+    AsyncFleet fleet(p);
+    std::vector<double> x = fleet.x();
+    for (uint32_t device = 0; device < 4; ++device) {
+      const double staleness = std::round(32768 / std::sqrt(1.0 + device / buffer_size)) / 32768;
+      const std::vector<Real> zeta = fleet.answer(device);
+      for (size_t e = 0; e < kSize; ++e) {
+        x[e] += 0.5 * staleness * (10 * (device + 1) / 25.0) / buffer_size * zeta[e];
+      }
+      if (device % buffer_size == buffer_size - 1) {
+        fleet.expect_model(x);
+      }
+    }
+    ASSERT_EQ(fleet.coordinator->durable_version(), 4 / buffer_size);
+    const std::string state = fleet.coordinator->state_text();
+    fleet.restart();
+    EXPECT_EQ(fleet.coordinator->state_text(), state);
+  }
+}
+
+// 0.7 times 40 / 25 is beyond the device's point: the step ends there.
+TEST(AggregatorDelayed, AStepToAPointEndsThereWhateverItsDeviceWeighs) {
+  RunParameters p = asynchronous_parameters(DelayRule::kFedAsync);
+  p.fold->fold_weight = FoldWeight::kSampleCount;
+  p.steps->server_step = 0.7F;
+  AsyncFleet fleet(p);
+  std::vector<double> point = fleet.x();
+  const std::vector<Real> zeta = fleet.answer(3);
+  for (size_t e = 0; e < kSize; ++e) {
+    point[e] += zeta[e];
+  }
+  fleet.expect_model(point);
+  EXPECT_EQ(fleet.coordinator->counters().steps_clamped, 1U);
+}
+
+TEST(AggregatorDelayed, TheServersStepGoesInCycles) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.trigger->staleness_table = StalenessTable::kConstant;
+  p.steps->server_step = 0.75F;
+  p.steps.keys().server_step_cycle = 3;
+  p.steps.keys().server_step_low = 0.25F;
+  AsyncFleet fleet(p);
+  std::vector<double> x = fleet.x();
+  for (const double alpha : {0.75, 0.5, 0.25, 0.75}) {
+    const std::vector<Real> zeta = fleet.answer(1);
+    for (size_t e = 0; e < kSize; ++e) {
+      x[e] += alpha * zeta[e];
     }
     fleet.expect_model(x);
   }

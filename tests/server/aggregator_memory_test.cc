@@ -7,9 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/state_archive.h"
 #include "server/coordinator/fleet.h"
 #include "server/rules/aggregator.h"
 #include "server/run/check_parameters.h"
+#include "server/run/limits.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
 #include "tests/support/server_support.h"
@@ -575,6 +577,42 @@ TEST(AggregatorMemory, RefusesAnUpdateThatIsNotNewer) {
   EXPECT_EQ(memory.rule().check(memory.input(2, 0, 3, values)), Status::kOk);
   EXPECT_EQ(memory.rule().check(memory.input(2, 0, 2, values)), Status::kInvalidArgument);
   EXPECT_EQ(memory.rule().check(memory.input(2, 0, 3, std::vector<Real>(12, 500))), Status::kOutOfRange);
+}
+
+// A memory that weighs by samples knows so many devices, and one that is heard again takes no other's place.
+TEST(AggregatorMemory, CountsADeviceThatIsHeardAgainOnce) {
+  constexpr uint32_t kHeard = kKeptUpdateCountMax - 1;
+  Memory memory(weighed_parameters(CorrectionForm::kMemory));
+  StateArchive out;
+  uint32_t weight_total = kHeard;
+  out.values(weight_total);
+  std::map<uint32_t, uint32_t> stamps;
+  for (uint32_t device = 0; device < kHeard; ++device) {
+    stamps[device] = 0;
+  }
+  out.map(stamps, [&out](uint32_t& stamp) {
+    uint32_t owner = 0;
+    uint32_t samples = 1;
+    std::vector<int64_t> shares(1);
+    out.values(stamp, owner, samples);
+    out.numbers(shares);
+  });
+  std::vector<int64_t> h(memory.replica().shape().size());
+  out.numbers(h);
+  const std::vector<uint8_t> bytes = out.take_bytes();
+  StateArchive in(bytes);
+  memory.rule().exchange(in);
+  ASSERT_TRUE(in.is_sound() && in.is_at_end());
+  const std::vector<Real> values(12, 1);
+  const auto of = [&](uint32_t device) {
+    FoldInput input = memory.input(0, 1, 3, values);
+    input.device = device;
+    return input;
+  };
+  EXPECT_EQ(memory.rule().add(of(0)), Status::kOk);
+  EXPECT_EQ(memory.rule().add(of(kHeard)), Status::kOk) << "there is room for one more";
+  EXPECT_EQ(memory.rule().check(of(kHeard + 1)), Status::kOutOfRange);
+  EXPECT_EQ(memory.rule().check(of(1)), Status::kOk);
 }
 
 // With weights that may change an update must fit alone: one of 32 samples that the other's 65,535 outweigh today may

@@ -64,7 +64,7 @@ TEST(AggregatorProjection, TheMeanDirectionIsThatOfTheStep) {
     p.steps->step_size = 0;
     p.steps->step_decay = 0;
     TestRule f(p);
-    const OpenRound open{0, step};
+    const OpenRound open{0, step, {}};
     f.rule = make_aggregator({&f.server.parameters, &f.server.replica, &f.models, &f.server.arena, nullptr, &open});
     f.rule->begin();
     ASSERT_EQ(f.rule->add(input_of(0, 2, 3, 10, draw_values(12, 5, 1))), Status::kOk);

@@ -6,6 +6,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -229,6 +230,46 @@ TEST(AggregatorSvrg, WithoutASecantTheStepIsTheLargest) {
   EXPECT_EQ(record.curvature, 0);
   EXPECT_TRUE(record.previous_model.empty());
   EXPECT_FLOAT_EQ(record.local_step, 0.75F / 3);
+}
+
+// The norm of the mean gradient at a model: every device's part of it is h_e (x_e - device).
+double gradient_norm_at(const std::vector<double>& x) {
+  double square = 0;
+  for (size_t e = 0; e < kSize; ++e) {
+    square += std::pow(Fleet4::curvature(e) * (x[e] - 1.5), 2);
+  }
+  return std::sqrt(square);
+}
+
+TEST(AggregatorSvrg, ARunStopsAtTheGradientNormThatItsKeyNames) {
+  for (const bool is_small : {false, true}) {
+    RunParameters p = svrg_parameters();
+    Fleet4 look(p);
+    look.join(4);
+    const double norm = gradient_norm_at(look.x());
+    p.trigger.keys().stop_gradient_norm = static_cast<Real>(norm * (is_small ? 1.001 : 0.999));
+    Fleet4 server(p);
+    server.join(4);
+    server.anchors();
+    ASSERT_EQ(server.coordinator->durable_version(), 1U);
+    EXPECT_EQ(server.x(), look.x()) << "it ends with the model that the gradient is of";
+    EXPECT_EQ(server.coordinator->run_state(),
+              is_small ? gs_RunState_RUN_STATE_FINISHED : gs_RunState_RUN_STATE_ACTIVE);
+    EXPECT_EQ(server.coordinator->end_cause().cause, is_small ? "stop_gradient_norm" : "");
+    EXPECT_EQ(
+        server.log_count("run_finished version=1 cause=stop_gradient_norm text=\"the mean gradient of round 0 has"),
+        is_small ? 1U : 0U);
+    EXPECT_TRUE(server.coordinator->stall_cause().empty());
+    if (!is_small) {
+      continue;
+    }
+    server.pull(0);
+    EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_FINISHED);
+    const std::string state = server.coordinator->state_text();
+    server.restart();
+    EXPECT_EQ(server.coordinator->state_text(), state);
+    EXPECT_EQ(server.coordinator->end_cause().cause, "stop_gradient_norm");
+  }
 }
 
 TEST(AggregatorSvrg, ACrashBetweenAnyTwoRecordsOfThePhasesIsNotSeen) {

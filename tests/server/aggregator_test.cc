@@ -28,33 +28,6 @@ TEST(ModelRing, KeepsTheLastModels) {
   EXPECT_EQ(none.find(0), nullptr);
 }
 
-TEST(WeightSum, EffectiveStepsDoNotDependOnOrder) {
-  WeightSum forward;
-  WeightSum backward;
-  for (uint32_t i = 0; i < 100; ++i) {
-    forward.add(static_cast<uint16_t>(1 + i * 131), 1 + i % 7);
-    backward.add(static_cast<uint16_t>(1 + (99 - i) * 131), 1 + (99 - i) % 7);
-  }
-  EXPECT_EQ(forward.effective_steps(), backward.effective_steps());
-  EXPECT_EQ(forward.update_count(), 100U);
-  WeightSum simple;
-  simple.add(1, 2);
-  simple.add(3, 4);
-  EXPECT_EQ(simple.total(), 4U);
-  EXPECT_EQ(simple.effective_steps(), 3.5F);
-}
-
-TEST(WeightSum, IsFullAtTheFoldsLimit) {
-  WeightSum sum;
-  for (uint32_t i = 0; i < 32768; ++i) {
-    EXPECT_FALSE(sum.is_full());
-    sum.add(65535, 256);
-  }
-  EXPECT_TRUE(sum.is_full());
-  EXPECT_EQ(sum.total(), 65535U * 32768U);
-  EXPECT_EQ(sum.effective_steps(), 256);
-}
-
 TEST(Aggregator, ARunsRuleFollowsFromItsStream) {
   RunParameters p = scalar_parameters();
   EXPECT_EQ(p.kept_model_count(), 0U);

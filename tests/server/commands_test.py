@@ -25,7 +25,8 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OPERATING = ROOT / "docs" / "operating.md"
+HOW_TO = ROOT / "docs" / "how-to"
+REFERENCE = ROOT / "docs" / "reference"
 COUNTER_HEADERS = ("link/shell_counters.h", "watch/watch.h")
 PROMTOOL = ROOT / "third_party" / "prometheus" / "promtool"
 PROGRAM = None
@@ -396,7 +397,7 @@ class Commands(unittest.TestCase):
         codes = re.findall(r"(?m)^  kExit\w+ = (\d+),", source)
         said = re.findall(r"(?m)^  (\d+)  (.+)$", self.run_program("--help"))
         self.assertEqual([code for code, _ in said], codes)
-        table = re.search(r"(?m)^\| code \|.*\n\|.*\n((?:\|.*\n)+)", OPERATING.read_text())[1]
+        table = re.search(r"(?m)^\| code \|.*\n\|.*\n((?:\|.*\n)+)", (REFERENCE / "exit_codes.md").read_text())[1]
         self.assertEqual(re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", table), said)
 
     def test_the_keys_of_a_run(self):
@@ -408,7 +409,7 @@ class Commands(unittest.TestCase):
         share = next(row for row in rows if row["key"] == "weight_share_max")
         self.assertEqual((share["group"], share["default"], share["takes"]), ("Fold", "1", "above 0 to 1"))
         self.assertIn("\nkey=weight_share_max group=Fold default=1 ", self.run_program("run", "keys"))
-        self.assertIn(self.run_program("run", "keys", "--markdown"), OPERATING.read_text(encoding="utf-8"))
+        self.assertIn(self.run_program("run", "keys", "--markdown"), (REFERENCE / "keys.md").read_text())
 
     def test_devices(self):
         out = self.home / "a.id"
@@ -457,13 +458,13 @@ class Commands(unittest.TestCase):
         self.assertEqual(again.stop(signal.SIGINT), OK)
 
     def test_the_documents_keys_are_all_there_are(self):
-        text = OPERATING.read_text()
+        text = "".join((REFERENCE / name).read_text() for name in ("configuration.md", "keys.md"))
         self.config.write_text(re.search(r"```toml\n(.*?)```", text, re.S)[1])
         shown = dict(re.findall(r"(?m)^(\w+) = (.+)$", self.verb("serve", "--check-config", "--create")))
         tables = "".join(re.findall(r"(?m)^\| key (?:of|\| default) .*\n(?:\|.*\n)+", text))
         told = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+?) \|", tables))
         self.assertEqual(sorted(told), sorted(shown))
-        section = re.search(r"(?ms)^### Defaults that follow from other keys$(.*?)^#", text)[1]
+        section = re.search(r"(?ms)^## Defaults that follow from other keys$(.*?)^#", text)[1]
         follow = set(re.findall(r"(?m)^\| `(\w+)` \| (`.+?`) \|", section))
         self.assertLess(5, len(follow))
         for key, default in told.items():
@@ -479,7 +480,7 @@ class Commands(unittest.TestCase):
         events = set(re.findall(r'log(?:_event|_cap|_refusal)?\(\s*(?:LogLevel::k\w+,\s*)?"([a-z_]+)"', sources))
         events |= set(re.findall(r'RunEvent::k\w+\s*\? "(\w+)"', sources)) | {"run_stopped"}
         self.assertGreater(len(events), 30)
-        text = OPERATING.read_text()
+        text = (REFERENCE / "events.md").read_text()
         told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\| (`.*?) \|", text))))
         self.assertEqual(events - told, set())
 
@@ -597,11 +598,11 @@ class Commands(unittest.TestCase):
         self.enrol()
         server = self.serve()
         server.wait_for("event=version version=0")
-        self.assertIn("only a paused run can be resumed", self.verb("run", "resume", code=NOT_FOUND))
+        self.assertIn('note="run 1 is active already; nothing was changed"', self.verb("run", "resume"))
         self.assertIn('run=1 state="pause requested"', self.verb("run", "pause"))
         server.wait_for("event=run_paused version=0")
         self.wait_for_state("paused")
-        self.assertIn("only an active run can be paused", self.verb("run", "pause", code=NOT_FOUND))
+        self.assertIn('state="paused" note="run 1 is paused already', self.verb("run", "pause"))
         self.assertIn("round=0 state=paused", self.verb("status"))
         self.assertIn('run=1 state="resume requested"', self.verb("run", "resume"))
         server.wait_for("event=run_resumed version=0")
@@ -612,7 +613,8 @@ class Commands(unittest.TestCase):
         server.wait_for("event=run_stopped")
         self.wait_for_state("stopped")
         self.assertIn("only a paused run", self.verb("run", "resume", code=NOT_FOUND))
-        self.assertIn("is stopped already", self.verb("run", "stop", code=NOT_FOUND))
+        self.assertIn("only an active run can be paused", self.verb("run", "pause", code=NOT_FOUND))
+        self.assertIn('state="stopped" note="run 1 is stopped already; nothing was changed"', self.verb("run", "stop"))
         self.assertEqual(server.stop(), OK)
 
     def test_a_kill_in_each_state_of_a_run(self):
@@ -744,6 +746,14 @@ class Commands(unittest.TestCase):
         self.assertEqual(again.stop(), OK)
         self.assertNotIn("event=device_revoked", "".join(again.lines), "old news")
 
+    def test_status_names_nobody_who_has_answered(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.train(server, "a")
+        self.wait_for_text("round=0 state=active answers=1 wanted=2 missing=b", "status")
+        self.assertEqual(server.stop(), OK)
+
     def test_kill_leaves_a_database_that_serves_again(self):
         self.enrol()
         server = self.serve()
@@ -834,7 +844,7 @@ class Commands(unittest.TestCase):
             self.assertEqual({u["base_version"] for u in version["from"]}, {version["version"] - 1})
         self.assertEqual(told["versions"][2]["digest"], told["model"]["digest"])
         self.assertEqual(model.read_bytes(), (self.home / "models" / "run1_v000002.npy").read_bytes())
-        digest = 0xcbf29ce484222325  # the recomputation that docs/operating.md gives
+        digest = 0xcbf29ce484222325  # the recomputation that docs/how-to/trace.md gives
         for byte in model.read_bytes()[-told["model"]["rows"] * told["model"]["cols"] * 4:]:
             digest = (digest ^ byte) * 0x100000001b3 % 2**64
         self.assertEqual(f"{digest:016x}", told["model"]["values_digest"])
@@ -1036,6 +1046,8 @@ staleness_max = STALENESS
         self.hurry(3)
         self.train(server, "a", "b")  # nothing of before was lost
         server.wait_for("event=run_finished")
+        self.wait_for_state("finished")
+        self.assertIn('state="finished" note="run 1 is finished already; nothing was', self.verb("run", "stop"))
         self.assertEqual(server.stop(), OK)
 
     def test_a_log_that_is_removed_under_a_live_server(self):
@@ -1407,12 +1419,12 @@ staleness_max = STALENESS
             foreign.execute("CREATE TABLE t (a)")
         foreign.close()
         for content, cause in ((b"no database" * 1000, "file is not a database"), (b"no", "file is not a database"),
-                               (b"", "is empty"), (whole[:5000], "malformed"), (whole[:50], "malformed"),
-                               (whole[:4096] + bytes(4096) + whole[8192:], "malformed"),
+                               (b"", "is empty"), (whole[:5000], "malformed|read ptrmap"), (whole[:50], "malformed"),
+                               (whole[:4096] + bytes(4096) + whole[8192:], "malformed|read ptrmap"),
                                ((self.home / "foreign.db").read_bytes(), "belongs to another program")):
             bad.write_bytes(content)
             said = self.verb("restore", bad, "--replace", code=DATABASE)
-            self.assertRegex(said, rf"{bad}\b.*{cause}.*; use another copy, one that `gradstream backup`")
+            self.assertRegex(said, rf"{bad}\b.*({cause}).*; use another copy, one that `gradstream backup`")
             self.assertEqual(sorted(path.name for path in self.home.glob("test.db*")), ["test.db", "test.db.lock"])
         self.assertIn("cannot be read", self.verb("restore", self.home / "none.db", "--replace", code=FILE))
         self.assertIn("device=later", self.verb("device", "list"))
@@ -1630,11 +1642,12 @@ retry_max_ms = 5
         later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss",  # of the first round that closes
                  "gradstream_quality", "gradstream_quality_loss", "gradstream_quality_version",  # of an evaluation
                  "gradstream_quality_devices", "gradstream_quality_samples"}
-        told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
+        told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", (REFERENCE / "metrics.md").read_text()))
+        told &= there | later
         self.assertGreater(len(told), 15)
         sources = "".join((ROOT / "server" / name).read_text() for name in COUNTER_HEADERS)
         counters = {f"gradstream_{key}_total" for key in re.findall(r'visit\("(\w+)"', sources)}
-        self.assertEqual((there | later) - counters - told, set(), "metrics that docs/operating.md does not tell")
+        self.assertEqual((there | later) - counters - told, set(), "not told by docs/reference/metrics.md")
         self.assertEqual(counters - there, set())
         dashboard = json.loads((ROOT / "operations" / "grafana_dashboard.json").read_text())
         alerts = (ROOT / "operations" / "prometheus_alerts.yaml").read_text()
@@ -1648,6 +1661,8 @@ retry_max_ms = 5
             self.assertTrue(names or "up{" in expression, expression)
             for state in re.findall(r'state="(\w+)"', expression):
                 self.assertIn(f'state="{state}"', text)
+            for word in "|".join(re.findall(r'\bid!~"([\w|]+)"', expression)).split("|"):
+                self.assertTrue(not word or f'id="{word}"' in text, word)
             for reason in re.findall(r'reason=~"([\w|]+)"', expression):
                 for word in reason.split("|"):
                     self.assertIn(f'reason="{word}"', text)
@@ -1708,8 +1723,8 @@ retry_max_ms = 5
         subprocess.run(words, cwd=self.home, capture_output=True, timeout=SECONDS_MAX, check=True)
 
     def make_certificates(self):
-        """As docs/operating.md says it: a CA, the server's certificate and that of the device `kitchen`."""
-        commands = re.search(r"```\n(openssl ecparam.*?)```", OPERATING.read_text(), re.S)[1]
+        """As docs/how-to/certificates.md says it: a CA, the server's certificate and that of the device `kitchen`."""
+        commands = re.search(r"```\n(openssl ecparam.*?)```", (HOW_TO / "certificates.md").read_text(), re.S)[1]
         subprocess.run(["sh", "-ec", commands.replace("DNS:HOST", "DNS:localhost")], cwd=self.home, capture_output=True,
                        timeout=SECONDS_MAX, check=True)
         self.set_server_keys(device_ca_file="ca.pem", certificate_file="server.pem", certificate_key_file="server.key")

@@ -18,6 +18,10 @@ TEST(ConstantKeys, NoConstantIsBelowZeroOrEndless) {
       {"smoothness: needs a number from 0; it is -1", [](RunParameters* p) { p->constants->smoothness = -1; }},
       {"initial_excess: needs a number from 0; it is inf",
        [](RunParameters* p) { p->constants->initial_excess = std::numeric_limits<Real>::infinity(); }},
+      {"gradient_bound: needs a number from 0; it is -1", [](RunParameters* p) { p->constants->gradient_bound = -1; }},
+      {"diameter: needs a number from 0; it is -2", [](RunParameters* p) { p->constants->diameter = -2; }},
+      {"loss_noise: needs a number from 0; it is nan",
+       [](RunParameters* p) { p->constants->loss_noise = std::numeric_limits<Real>::quiet_NaN(); }},
   };
   expect_refused(scalar_parameters(), cases);
 }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/fleet.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
@@ -67,6 +68,15 @@ TEST(CoordinatorRounds, AtTheDeadlineEnoughAnswersCloseTheRound) {
   EXPECT_EQ(round.asked, 4U);
   EXPECT_EQ(round.wanted, 2U) << "at the deadline fewer are enough";
   EXPECT_EQ(round.time_ms - round.opened_ms, 1000U);
+  EXPECT_EQ(round.waited_ms, 1000U) << "the answers came at once";
+  EXPECT_EQ(round.waited_for, std::vector<std::string>({"d2", "d3"}));
+  server.round(2);
+  server.now_ms = 2700;
+  server.pull(2);
+  server.upload(2, server.good_upload(2));  // the third of the goal
+  EXPECT_EQ(server.coordinator->durable_version(), 2U);
+  EXPECT_EQ(server.coordinator->last_round().waited_ms, 700U) << "for the last one";
+  EXPECT_EQ(server.coordinator->last_round().waited_for, std::vector<std::string>({"d2"}));
 }
 
 TEST(CoordinatorRounds, TooFewAnswersExtendThenStallTheRoundByName) {
@@ -304,6 +314,59 @@ TEST(CoordinatorRounds, AnImpossibleShareIsLeftOut) {
   answer(server, 1, UpdateEvaluation{10, -1, 0.5F});
   EXPECT_EQ(server.coordinator->counters().notes.evaluations_not_finite, 1U);
   EXPECT_EQ(*server.coordinator->quality().latest(), (Quality{0, 1, 10, -1, 0.5}));
+}
+
+// Two rounds of ten members that answer one after the other, beside a device that cannot do the run and others that
+// are held. Uses of devices in each round, from version to version.
+std::vector<uint64_t> visits_of_rounds(uint32_t enrolled) {
+  RunParameters p = tangent_parameters();
+  p.cohort->participation = Participation::kSchemeOne;
+  p.cohort->cohort_size = 10;
+  p.trigger->device_count = 10;
+  p.trigger->update_goal = 9;
+  p.trigger->late = LatePolicy::kDrop;
+  TestServer server(p, enrolled);
+  server.is_auto_persist = false;
+  server.start();
+  server.persist();
+  const Fleet& fleet = server.coordinator->fleet();
+  const auto join = [&](uint32_t device, const gs_Hello& hello, uint32_t hold_max_ms) {
+    EXPECT_FALSE(hold_max_ms > 0 && fleet.is_member(device)) << "choose another one";
+    server.hello(device, hello);
+    server.pull(device, false, 0, 0, hold_max_ms);
+    server.persist();
+  };
+  gs_Hello incapable = good_hello(10);
+  incapable.capabilities.problems_count = 0;
+  join(700, incapable, 0);
+  for (const uint32_t device : {701U, 702U, 703U, 704U, 705U}) {
+    join(device, good_hello(10), 30'000);
+  }
+  EXPECT_EQ(server.coordinator->round_progress().held, 5U);
+  std::vector<uint64_t> visits;
+  for (uint32_t round = 0; round < 2; ++round) {
+    const uint64_t before = fleet.visit_count();
+    const std::vector<uint32_t> members = fleet.members();
+    EXPECT_EQ(members.size(), 10U);
+    for (const uint32_t device : members) {
+      EXPECT_EQ(server.connects[device], 0U) << "nobody is drawn twice with this seed";
+      join(device, good_hello(10), 0);
+    }
+    for (uint32_t i = 0; i < 9; ++i) {
+      server.upload(members[i], server.good_upload(members[i]));
+      server.persist();
+    }
+    EXPECT_EQ(server.coordinator->durable_version(), round + 1);
+    EXPECT_EQ(server.coordinator->last_round().missing, "d" + std::to_string(members[9]));
+    visits.push_back(fleet.visit_count() - before);
+  }
+  EXPECT_EQ(fleet.find_miscount(), "");
+  EXPECT_EQ(server.coordinator->round_progress().held, 5U) << "nobody wakes them for nothing";
+  return visits;
+}
+
+TEST(CoordinatorRounds, AVersionCostsItsCohortAndNotItsFleet) {
+  EXPECT_EQ(visits_of_rounds(1'000), visits_of_rounds(100'000));
 }
 
 }  // namespace

@@ -122,6 +122,8 @@ TEST(Coordinator, RecoveryRemembersTheRounds) {
     RoundSummary wanted = told[i];
     wanted.asked = wanted.wanted = 0;
     wanted.missing.clear();
+    wanted.waited_ms = 0;
+    wanted.waited_for.clear();
     EXPECT_EQ(recovered.replayed_rounds()[i], wanted) << i;
   }
 }

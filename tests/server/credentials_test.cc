@@ -41,6 +41,8 @@ TEST_F(CredentialFiles, GoodOnesArePublished) {
   CredentialBoard board;
   EXPECT_EQ(board.read(), nullptr);
   ASSERT_EQ(board.load(good()).sentence, "");
+  EXPECT_GT(board.end().time_ms, 0U);
+  EXPECT_NE(board.end().path, "");
   Credentials parsed;
   ASSERT_NE(board.read(), nullptr);
   EXPECT_EQ(board.read()->parse_into(&parsed, CertificateRole::kServer).text, nullptr);

@@ -41,8 +41,31 @@ TEST(CurveStep, PlacesTheControlPointAsTheReferenceDoes) {
   const Values expected = {-0.15876922100294888F, -0.92274128452908666F, -0.059558998783762251F, -0.8114179140086899F,
                            0.70423432701557365F};
   Values placed;
-  EXPECT_TRUE(place_control(minus(result, base), minus(phi, base), current, that, &placed));
-  expect_near(placed, expected);
+  const Values displacement = minus(result, base);
+  const Values control = minus(phi, base);
+  const auto place = [&](CurveControl how) {
+    EXPECT_TRUE(place_control(how, {base, displacement, control, current, that}, &placed));
+    return placed;
+  };
+  expect_near(place(CurveControl::kRotate), expected);
+  expect_near(place(CurveControl::kNone), phi);
+  expect_near(place(CurveControl::kTranslate), minus(phi, minus(base, current)));
+}
+
+// A curve without a delay, whose end is not corrected, is as the device had it.
+TEST(CurveStep, WithoutADelayEveryCorrectionLeavesTheControlPoint) {
+  const Values base = draw_values(6, 1, 1);
+  const Values displacement = draw_values(6, 2, 1);
+  const Values control = draw_values(6, 3, 1);
+  Values end = base;
+  Values phi = base;
+  add_scaled(6, 1, displacement.data(), end.data());
+  add_scaled(6, 1, control.data(), phi.data());
+  for (const auto& [name, how] : names_of<CurveControl>()) {
+    Values placed;
+    EXPECT_TRUE(place_control(how, {base, displacement, control, base, end}, &placed)) << name;
+    expect_near(placed, phi);
+  }
 }
 
 TEST(CurveStep, RotationKeepsLengthsTakesAToBAndLeavesTheRest) {
@@ -102,7 +125,7 @@ RunParameters curve_parameters() {
 
 // What a server makes of an update, in double, by (A13) as it stands in the books.
 std::vector<double> stepped(const std::vector<double>& base, const std::vector<double>& current, const Values& values,
-                            bool is_late_phase, double alpha) {
+                            bool is_late_phase, double alpha, CurveControl how) {
   std::vector<double> that(kSize);
   double along = 0;
   double square = 0;
@@ -144,7 +167,9 @@ std::vector<double> stepped(const std::vector<double>& base, const std::vector<d
   std::vector<double> next(kSize);
   for (size_t e = 0; e < kSize; ++e) {
     bend[e] += (bend_u * (cosine - 1) - bend_w * sine) * u[e] + (bend_u * sine + bend_w * (cosine - 1)) * w[e];
-    const double phi = (current[e] + that[e]) / 2 + bend[e];
+    const double from = how == CurveControl::kNone ? base[e] : current[e];
+    const double phi = how == CurveControl::kRotate ? (current[e] + that[e]) / 2 + bend[e]
+                                                    : from + static_cast<double>(values[kSize + e]);
     next[e] = (1 - alpha) * (1 - alpha) * current[e] + 2 * alpha * (1 - alpha) * phi + alpha * alpha * that[e];
   }
   return next;
@@ -152,8 +177,11 @@ std::vector<double> stepped(const std::vector<double>& base, const std::vector<d
 
 // Through the coordinator, late updates and the switch of rules included; and a server that comes back after each
 // record is the one that went on.
-TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
+class CurveServer : public testing::TestWithParam<CurveControl> {};
+
+TEST_P(CurveServer, GoesAlongTheCurvesThatItGets) {
   RunParameters p = curve_parameters();
+  p.delay.keys().curve_control = GetParam();
   ASSERT_EQ(check_parameters(p).sentence, "");
   ASSERT_EQ(p.value_count(), 2 * kSize);
   TestServer server(p);
@@ -171,7 +199,7 @@ TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
     const TestUpload upload = server.good_upload(device);
     const bool is_late_phase = models.size() - 1 >= p.delay->delay_switch;
     const std::vector<double> expected =
-        stepped(models[upload.base_version], models.back(), upload.values, is_late_phase, 0.4);
+        stepped(models[upload.base_version], models.back(), upload.values, is_late_phase, 0.4, GetParam());
     server.upload(device, upload);
     server.pull(device);
     models.push_back(model());
@@ -188,6 +216,9 @@ TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
   }
   EXPECT_EQ(server.coordinator->durable_version(), 7U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Controls, CurveServer,
+                         testing::Values(CurveControl::kNone, CurveControl::kTranslate, CurveControl::kRotate));
 
 // 1 / (N p_i) may exceed 1: then the step ends at the corrected end point.
 TEST(CurveStep, AStepNeverGoesBeyondTheCurvesEnd) {

@@ -301,6 +301,65 @@ TEST(DelayCorrection, FedAsyncWithAWholeStepIsTheUpdate) {
   }
 }
 
+// OrthoCorrect(alpha, theta): the named rules are points of it, bit for bit.
+TEST(DelayCorrection, TheNamedOrthoRulesArePointsOfOneFamily) {
+  const std::pair<DelayRule, OrthoCorrect> points[] = {{DelayRule::kOrthoPos, {1, 0}},
+                                                       {DelayRule::kOrthoStrict, {static_cast<Real>(0.7), 1}},
+                                                       {DelayRule::kOrthoGrad, {0, 0}}};
+  for (const ManifoldOps* table : kCurved) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    for (int turn = 0; turn < 2; ++turn) {  // in a conflict and without one
+      for (const auto& [rule, point] : points) {
+        const DelayDirection named = bench.direct(rule, base, current, zeta);
+        DelayDirection member;
+        const DelayCorrection correction(DelayRule::kOrthoGrad, 1, *table, bench.shape, DelaySwitchBy::kVersion, point);
+        ASSERT_EQ(correction.direct(base.data(), current.data(), zeta.data(), {}, &member, bench.arena), Status::kOk);
+        EXPECT_EQ(member.direction, named.direction) << table->name << " " << name_of(rule);
+        EXPECT_EQ(member.target, named.target) << table->name << " " << name_of(rule);
+      }
+      scale(zeta.size(), -1, zeta.data());
+    }
+  }
+}
+
+// Delta - lambda b, lambda = <Delta, b> / <b, b> where the cosine is at most theta, else alpha.
+TEST(DelayCorrection, OrthoCorrectIsTheReportsFormulaInEuclideanSpace) {
+  Workbench bench(kEuclideanOps, {5, 1});
+  const std::vector<Real> base = to_reals(golden::kBase);
+  const std::vector<Real> current = to_reals(golden::kCurrent);
+  for (const Real sign : {Real{1}, Real{-1}}) {
+    const std::vector<Real> zeta = euclidean_upload(sign);
+    double along = 0;
+    double squares[2] = {};
+    for (size_t e = 0; e < 5; ++e) {
+      const double b = static_cast<double>(base[e]) - static_cast<double>(current[e]);
+      const double delta = -static_cast<double>(zeta[e]);
+      along += delta * b;
+      squares[0] += delta * delta;
+      squares[1] += b * b;
+    }
+    const double cosine = along / std::sqrt(squares[0] * squares[1]);
+    for (const double alpha : {-0.5, 0.0, 0.25, 1.0, 2.0}) {
+      for (const double theta : {-1.0, cosine - 0.01, 0.0, cosine + 0.01, 1.0}) {
+        DelayDirection d;
+        const OrthoCorrect point = {static_cast<Real>(alpha), static_cast<Real>(theta)};
+        const DelayCorrection correction(DelayRule::kOrthoGrad, 1, kEuclideanOps, bench.shape, DelaySwitchBy::kVersion,
+                                         point);
+        ASSERT_EQ(correction.direct(base.data(), current.data(), zeta.data(), {}, &d, bench.arena), Status::kOk);
+        const double lambda = cosine <= theta ? along / squares[1] : alpha;
+        for (size_t e = 0; e < 5; ++e) {
+          const double b = static_cast<double>(base[e]) - static_cast<double>(current[e]);
+          EXPECT_NEAR(d.direction[e], -static_cast<double>(zeta[e]) - lambda * b, 4 * kRounding)
+              << alpha << " " << theta << " " << cosine;
+        }
+      }
+    }
+  }
+}
+
 // Where the update goes the server's way it is FedAsync, bit for bit; in a conflict it is not.
 TEST(DelayCorrection, OrthoPosWithoutAConflictIsFedAsync) {
   for (const ManifoldOps* table : kCurved) {

@@ -1,6 +1,8 @@
 // Asynchronous steps: every bad choice is refused with a sentence that begins with its keys.
 #include "server/run/delay_keys.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +23,6 @@ TEST(DelayKeys, EveryBadDelayRuleIsRefusedByItsKey) {
          p->trigger->late = LatePolicy::kDrop;
        }},
       {"delay_rule, dominance_penalty, buffer_size:", [](RunParameters* p) { p->trigger->buffer_size = 2; }},
-      {"delay_rule, fold_weight:", [](RunParameters* p) { p->fold->fold_weight = FoldWeight::kSampleCount; }},
       {"delay_rule, manifold:",
        [](RunParameters* p) {
          p->model->manifold = ManifoldId::kSpd;
@@ -52,6 +53,52 @@ TEST(DelayKeys, EveryBadDelayRuleIsRefusedByItsKey) {
        }},
   };
   expect_refused(asynchronous_parameters(), cases);
+}
+
+TEST(DelayKeys, AnUpdateMayWeighByItsSamples) {
+  RunParameters p = asynchronous_parameters();
+  p.fold->fold_weight = FoldWeight::kSampleCount;
+  EXPECT_EQ(check_parameters(p).sentence, "");
+  p.fold->weight_share_max = 0.5F;
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("weight_share_max, delay_rule:"));
+}
+
+TEST(DelayKeys, EveryBadPointOfOrthoCorrectIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"ortho_alpha, ortho_theta, delay_rule:", [](RunParameters* p) { p->delay.keys().ortho_alpha = 0.5F; }},
+      {"ortho_alpha, ortho_theta, delay_rule:",
+       [](RunParameters* p) {
+         p->delay->late_delay_rule = DelayRule::kOrthoStrict;
+         p->delay.keys().ortho_theta = -0.5F;
+       }},
+      {"ortho_theta: needs a number from -1 to 1 (rule ortho_grad); it is 1.5",
+       [](RunParameters* p) {
+         p->delay->late_delay_rule = DelayRule::kOrthoGrad;
+         p->delay.keys().ortho_theta = 1.5F;
+       }},
+      {"ortho_alpha: needs a finite number",
+       [](RunParameters* p) {
+         p->delay->delay_rule = DelayRule::kOrthoGrad;
+         p->delay.keys().ortho_alpha = std::numeric_limits<Real>::quiet_NaN();
+       }},
+      {"server_step, ortho_alpha:",
+       [](RunParameters* p) {
+         p->delay->delay_rule = DelayRule::kOrthoGrad;
+         p->delay.keys().ortho_alpha = 1;
+         p->steps->server_step = 2;
+       }},
+  };
+  expect_refused(asynchronous_parameters(), cases);
+}
+
+TEST(DelayKeys, AnyShareIsAPointOfOrthoCorrect) {
+  RunParameters p = asynchronous_parameters();
+  p.delay->delay_rule = DelayRule::kOrthoGrad;
+  for (const float alpha : {-2.0F, 0.5F, 1.0F, 3.0F}) {
+    p.delay.keys().ortho_alpha = alpha;
+    p.delay.keys().ortho_theta = 0.25F;
+    EXPECT_EQ(check_parameters(p).sentence, "") << alpha;
+  }
 }
 
 TEST(DelayKeys, EveryBadSwitchOfTheDelayRuleIsRefusedByItsKey) {

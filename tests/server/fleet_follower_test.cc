@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,14 +36,21 @@ class FleetFollowerTest : public testing::Test {
     RunParameters parameters = scalar_parameters();
     parameters.trigger->device_count = 2;
     coordinator_ = std::make_unique<Coordinator>(run_, parameters, names);
-    follower_ = std::make_unique<FleetFollower>(
-        io_, FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_, [this] { return now_ms_; }},
-        database_.devices(),
-        FleetFollower::Reports{[this] {
-                                 ++told_count_;
-                                 execute();
-                               },
-                               [this](uint32_t run) { next_runs_.push_back(run); }});
+    follower_ =
+        std::make_unique<FleetFollower>(io_,
+                                        FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_,
+                                                             [this] {
+                                                               if (on_clock_ != nullptr) {
+                                                                 std::exchange(on_clock_, nullptr)();
+                                                               }
+                                                               return now_ms_;
+                                                             }},
+                                        database_.devices(),
+                                        FleetFollower::Reports{[this] {
+                                                                 ++told_count_;
+                                                                 execute();
+                                                               },
+                                                               [this](uint32_t run) { next_runs_.push_back(run); }});
     follower_->exclude_inactive();
     coordinator_->start(1000);
     execute();
@@ -75,6 +84,7 @@ class FleetFollowerTest : public testing::Test {
   FleetDatabase database_;
   FleetAlarm alarm_;
   uint64_t now_ms_ = 1000;
+  std::function<void()> on_clock_;  // once, when the clock is asked
   uint32_t run_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   uint32_t told_count_ = 0;
@@ -247,6 +257,91 @@ TEST_F(FleetFollowerTest, WhatCouldNotBeReadIsLookedForAgain) {
   database_.mend_fleet();
   follower_->poll();
   EXPECT_EQ(coordinator_->run_state(), gs_RunState_RUN_STATE_PAUSED);
+}
+
+// A thousand devices are enrolled, and a change of one of them costs one row.
+TEST_F(FleetFollowerTest, AChangeCostsTheRowsThatItChanged) {
+  std::vector<EnrolledDevice> rows(1000);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].name = "many-" + std::to_string(i);
+  }
+  EXPECT_EQ(value_of(database_.command.add_devices(rows, 1)), "");
+  start();
+  follower_->poll();
+  EXPECT_EQ(follower_->row_count(), 1000U) << "the first one reads all";
+  uint64_t count = follower_->row_count();
+  const auto read_rows = [&] {
+    follower_->poll();
+    return follower_->row_count() - std::exchange(count, follower_->row_count());
+  };
+  EXPECT_EQ(read_rows(), 0U);
+  database_.enrol(1);
+  EXPECT_EQ(read_rows(), 1U);
+  EXPECT_EQ(follower_->devices().back().name, "device-1");
+  database_.set_state("many-500", DeviceState::kDisabled);
+  EXPECT_EQ(read_rows(), 1U);
+  EXPECT_TRUE(excluded()[500]);
+  database_.set_state("many-500", DeviceState::kActive);
+  EXPECT_TRUE(value_of(database_.command.revoke_device("many-7")));
+  EXPECT_TRUE(value_of(database_.command.rotate_key("many-8", FleetDatabase::key_of(9), 1500)));
+  EXPECT_EQ(read_rows(), 3U) << "of three changes";
+  EXPECT_FALSE(excluded()[500]);
+  EXPECT_TRUE(excluded()[7]);
+  ClaimRow claim;
+  claim.name = "batch";
+  claim.count_max = 1;
+  claim.expires_ms = 100'000;
+  const std::optional<uint32_t> id = value_of(database_.command.add_claim(claim));
+  EXPECT_EQ(read_rows(), 0U) << "no device has changed";
+  EXPECT_EQ(value_of(database_.command.claim_device(*id, "claimed", FleetDatabase::key_of(3), 1000)),
+            ClaimOutcome::kGranted);
+  EXPECT_EQ(read_rows(), 1U);
+  now_ms_ = 1500;
+  EXPECT_EQ(read_rows(), 0U);
+  EXPECT_EQ(read_rows(), 1U) << "the key that has just expired";
+  ASSERT_EQ(database_.command.set_run_state(run_, StoredRunState::kPauseRequested), StoreStatus::kOk);
+  EXPECT_EQ(read_rows(), 0U);
+  EXPECT_EQ(coordinator_->run_state(), gs_RunState_RUN_STATE_PAUSED);
+  follower_->cancel();
+}
+
+// The clock is asked after the rows are read and before their number is noted: there another change comes.
+TEST_F(FleetFollowerTest, AChangeThatComesWhileReadingIsNotLost) {
+  start();
+  follower_->poll();
+  on_clock_ = [this] {
+    database_.enrol(4);
+    database_.set_state("device-1", DeviceState::kDisabled);
+  };
+  database_.enrol(3);
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_EQ(on_clock_, nullptr);
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_EQ(follower_->devices().size(), 4U);
+  EXPECT_THAT(excluded(), ElementsAre(true, false, false, false));
+  EXPECT_EQ(log_.count("device_added"), 2U);
+  follower_->cancel();
+}
+
+// A copy of some time ago takes the database's place: its number is lower, and nothing above ours would ever be read.
+TEST_F(FleetFollowerTest, AnOlderCopyIsReadInFull) {
+  start();
+  const std::string copy = database_.path() + ".copy";
+  database_.save(copy);
+  database_.enrol(3);
+  database_.set_state("device-1", DeviceState::kDisabled);
+  follower_->poll();
+  EXPECT_THAT(excluded(), ElementsAre(true, false, false));
+  database_.restore(copy);
+  database_.set_state("device-2", DeviceState::kDisabled);  // the copy goes on, with numbers that were known before
+  follower_->poll();
+  EXPECT_THAT(excluded(), ElementsAre(false, true, true)) << "who is in no row takes no part";
+  EXPECT_EQ(follower_->devices().size(), 3U) << "the run's indices stay";
+  database_.enrol(9);  // gets the index of device-3
+  follower_->poll();
+  EXPECT_THAT(log_.find("device_replaced"), HasSubstr("device=device-3 by=device-9 index=2"));
+  EXPECT_THAT(excluded(), ElementsAre(false, true, true)) << "nobody takes part under another's index";
+  follower_->cancel();
 }
 
 }  // namespace

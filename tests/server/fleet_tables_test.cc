@@ -1,6 +1,9 @@
 // Devices, their keys and states, and claims.
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
+#include "server/store/row_checks.h"
+#include "server/store/statement.h"
 #include "tests/support/store_support.h"
 
 namespace gradstream {
@@ -57,6 +60,28 @@ TEST(FleetTables, ManyDevicesAreEnrolledOrNone) {
   ASSERT_EQ(listed.size(), 3U) << "new was taken back";
   EXPECT_EQ(listed[2].index, 2U);
   EXPECT_EQ(listed[2].state, DeviceState::kPending);
+}
+
+// What is read after each change of the fleet, and what each enrolment asks, is found by an index.
+TEST(FleetTables, NoChangeLooksAtAllDevices) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+  ASSERT_EQ(register_row_crc(raw), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(raw, row_check_statements().c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  for (const char* const sql : {kSelectChangedDevices, kSelectNextKeyEnd, kEndKeys}) {
+    sqlite3_stmt* plan = nullptr;
+    ASSERT_EQ(sqlite3_prepare_v2(raw, (std::string("EXPLAIN QUERY PLAN ") + sql).c_str(), -1, &plan, nullptr),
+              SQLITE_OK)
+        << sqlite3_errmsg(raw);
+    ASSERT_EQ(sqlite3_step(plan), SQLITE_ROW);
+    const std::string step = reinterpret_cast<const char*>(sqlite3_column_text(plan, 3));
+    EXPECT_NE(step.find("SEARCH"), std::string::npos) << sql << ": " << step;
+    sqlite3_finalize(plan);
+  }
+  sqlite3_close(raw);
 }
 
 TEST(FleetTables, StatesOfADeviceAndRevocationForGood) {

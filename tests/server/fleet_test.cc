@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/random.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
@@ -34,27 +35,133 @@ TEST(Fleet, NamesWhoIsMissing) {
   Fleet fleet({"a", "b", "c"});
   EXPECT_EQ(fleet.add("d"), 3U);
   EXPECT_EQ(fleet.active_count(), 4U);
+  EXPECT_EQ(fleet.missing(), "a,b,c,d") << "no version is open yet";
+  fleet.begin_version(2, {});
   fleet.at(1).answered_version = 2;
   fleet.revoke(2);
   EXPECT_EQ(fleet.active_count(), 3U);
-  EXPECT_EQ(fleet.missing(2), "a,d");
+  EXPECT_EQ(fleet.missing(), "a,d");
   fleet.at(0).answered_version = 2;
   fleet.at(3).answered_version = 2;
-  EXPECT_EQ(fleet.missing(2), "none");
+  EXPECT_EQ(fleet.missing(), "none");
   fleet.restore(2);
   EXPECT_EQ(fleet.active_count(), 4U);
-  EXPECT_EQ(fleet.missing(2), "c");
+  EXPECT_EQ(fleet.missing(), "c");
+  fleet.begin_version(3, {});
+  EXPECT_EQ(fleet.missing(), "a,b,c,d");
   EXPECT_FALSE(fleet.contains(4));
 }
 
-TEST(Fleet, NamesAFewOfManyMissing) {
+// `gradstream status` knows the answers before it opens the version that they are of.
+TEST(Fleet, CountsAnswersThatWereKnownBeforeTheirVersion) {
+  Fleet fleet({"a", "b", "c"});
+  fleet.at(1).answered_version = 2;
+  fleet.begin_version(2, {});
+  EXPECT_EQ(fleet.missing(), "a,c");
+  EXPECT_EQ(fleet.find_miscount(), "");
+  fleet.at(0).answered_version = 3;
+  fleet.begin_version(3, {3, {0, 2}});
+  EXPECT_EQ(fleet.missing_names(), std::vector<std::string>{"c"});
+  EXPECT_EQ(fleet.find_miscount(), "");
+}
+
+std::vector<std::string> names_of_many(uint32_t count) {
   std::vector<std::string> names;
-  for (int i = 0; i < 100; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     names.push_back("d" + std::to_string(i));
   }
-  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7,+92");
-  names.resize(NameList::kNameCountMax);
-  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7");
+  return names;
+}
+
+TEST(Fleet, NamesAFewOfManyMissing) {
+  EXPECT_EQ(Fleet(names_of_many(100)).missing(), "d0,d1,d2,d3,d4,d5,d6,d7,+92");
+  EXPECT_EQ(Fleet(names_of_many(NameList::kNameCountMax)).missing(), "d0,d1,d2,d3,d4,d5,d6,d7");
+}
+
+TEST(Fleet, MembersAreAskedUntilTheLastOfThemHasLeft) {
+  Fleet fleet(names_of_many(5));
+  fleet.begin_version(1, {5, {1, 3}});
+  EXPECT_EQ(fleet.asked_count(), 2U);
+  EXPECT_EQ(fleet.add("late"), 5U);
+  EXPECT_FALSE(fleet.is_asked(5)) << "it was not among those that could be chosen";
+  EXPECT_EQ(fleet.missing(), "d1,d3");
+  fleet.at(1).answered_version = 1;
+  EXPECT_EQ(fleet.missing_names(), std::vector<std::string>{"d3"});
+  fleet.revoke(1);
+  fleet.revoke(3);
+  EXPECT_FALSE(fleet.has_members());
+  EXPECT_TRUE(fleet.is_asked(5));
+  EXPECT_EQ(fleet.missing(), "d0,d2,d4,late");
+  fleet.restore(3);
+  EXPECT_EQ(fleet.missing(), "d3");
+  fleet.begin_version(2, {});
+  EXPECT_EQ(fleet.missing(), "d0,d2,d3,d4,late");
+  EXPECT_EQ(fleet.find_miscount(), "");
+}
+
+// What devices are to the open version, whatever changes: the counts are those that a look at all devices gives.
+TEST(Fleet, CountsWhatDevicesAreToTheOpenVersion) {
+  Fleet fleet(names_of_many(20));
+  RandomStream draw(RandomKey{});
+  uint32_t version = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const uint32_t index = draw.next() % fleet.size();
+    DeviceRow& device = fleet.at(index);
+    switch (draw.next() % 10) {
+      case 0:
+        device.is_revoked ? fleet.restore(index) : fleet.revoke(index);
+        break;
+      case 1:
+        device.is_heard = !device.is_heard;
+        break;
+      case 2:
+        device.is_capable = !device.is_capable;
+        break;
+      case 3:
+        device.answered_version = version;
+        break;
+      case 4:
+        fleet.set_barred(index, !device.stages.is_barred);
+        break;
+      case 5:
+        device.judged.verdict = gs_Verdict_VERDICT_REFUSED;
+        device.refusals.version = version;
+        device.refusals.count = draw.next() % 5;
+        device.refusals.is_forgiven = draw.next() % 2 == 0;
+        break;
+      case 6:
+        device.image.can_evaluate = !device.image.can_evaluate;
+        break;
+      case 7:
+        if (draw.next() % 4 == 0) {
+          fleet.begin_version(++version, draw.next() % 2 == 0 ? Cohort() : Cohort{20, {index}});
+        }
+        break;
+      default:
+        break;
+    }
+    if (draw.next() % 2 == 0) {
+      uint32_t sum = 0;
+      for (const uint32_t count : fleet.standings()) {
+        sum += count;
+      }
+      ASSERT_EQ(sum, fleet.asked_count());
+      for (const uint32_t blocked : fleet.blocked()) {
+        ASSERT_TRUE(fleet.is_blocked(blocked) && fleet.is_asked(blocked));
+      }
+    }
+    ASSERT_EQ(fleet.find_miscount(), "") << i;
+  }
+}
+
+TEST(Fleet, NamesWhoCannotEvaluate) {
+  Fleet fleet(names_of_many(30));
+  EXPECT_EQ(fleet.unable_to_evaluate(), "none") << "nobody was heard";
+  for (uint32_t index = 10; index < 20; ++index) {
+    fleet.at(index).is_heard = true;
+  }
+  fleet.revoke(10);
+  EXPECT_EQ(fleet.unable_to_evaluate(), "d11,d12,d13,d14,d15,d16,d17,d18,+1");
 }
 
 TEST(Fleet, NamesWhatAnImageLacks) {
@@ -110,6 +217,33 @@ TEST(Fleet, NamesThePrecisionThatAPeerLacks) {
   EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
   p.wire->upload_encoding = Encoding::kF32;
   EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
+}
+
+TEST(Fleet, NamesTheEncodingOfVersionsThatAnImageLacks) {
+  RunParameters p = scalar_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.encodings = 1U << gs_Encoding_ENCODING_F32;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.wire->record_encoding = Encoding::kBf16;
+  EXPECT_EQ(lacking(p, capabilities), "encoding:bf16");
+  p.wire->upload_encoding = Encoding::kBf16;
+  EXPECT_EQ(lacking(p, capabilities), "encoding:bf16") << "once";
+  RunParameters of_tensors = tangent_parameters();
+  of_tensors.wire->record_encoding = Encoding::kBf16;
+  EXPECT_EQ(lacking(of_tensors, capabilities), "") << "a version is a model then";
+}
+
+// A smallest image has no error feedback, and what came to images later; an image from before both sends tensors.
+TEST(Fleet, NamesTensorsWhereAnImageSendsScalarsAlone) {
+  const RunParameters p = tangent_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.features = 1U << gs_Feature_FEATURE_BATCH_SIZES | 1U << gs_Feature_FEATURE_LOCAL_RETRACTION;
+  EXPECT_EQ(lacking(p, capabilities), "upload_stream:tangent");
+  EXPECT_EQ(lacking(scalar_parameters(), capabilities), "");
+  capabilities.features |= 1U << gs_Feature_FEATURE_ERROR_FEEDBACK;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  capabilities.features = 0;
+  EXPECT_EQ(lacking(p, capabilities), "");
 }
 
 TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {

@@ -33,13 +33,13 @@ std::vector<Update> random_updates(size_t update_count, size_t value_count) {
 }
 
 Status add(Fold* fold, unsigned scale_log2, std::span<const Real> values, uint16_t weight) {
-  std::vector<FoldSlot> terms(values.size());
+  std::vector<FoldTerm> terms(values.size());
   return add_update(fold, scale_log2, values, weight, 0, terms.data());
 }
 
 TEST(Fold, MeanIsTheWeightedMeanToTheScale) {
   const std::vector<Update> updates = random_updates(9, 40);
-  std::vector<int64_t> slots(40);
+  std::vector<FoldSlot> slots(40);
   Fold fold(slots, 24);
   uint32_t total = 0;
   std::vector<double> expected(40);
@@ -59,7 +59,7 @@ TEST(Fold, MeanIsTheWeightedMeanToTheScale) {
 
 TEST(Fold, OrderAndSplitDoNotMatter) {
   std::vector<Update> updates = random_updates(17, 33);
-  std::vector<int64_t> reference(33);
+  std::vector<FoldSlot> reference(33);
   Fold first(reference, 20);
   for (const Update& update : updates) {
     ASSERT_EQ(add(&first, 20, update.values, update.weight), Status::kOk);
@@ -67,7 +67,7 @@ TEST(Fold, OrderAndSplitDoNotMatter) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 20; ++trial) {
     std::shuffle(updates.begin(), updates.end(), random);
-    std::vector<int64_t> slots(33, 99);  // the constructor clears
+    std::vector<FoldSlot> slots(33, 99);  // the constructor clears
     Fold fold(slots, 20);
     for (const Update& update : updates) {
       const size_t cut = random() % 34;
@@ -81,7 +81,7 @@ TEST(Fold, OrderAndSplitDoNotMatter) {
 }
 
 TEST(Fold, OneUpdateComesBackRoundedToTheScale) {
-  std::vector<int64_t> slots(4);
+  std::vector<FoldSlot> slots(4);
   Fold fold(slots, 4);
   const std::vector<Real> values = {1.5, -0.25, 0.03125, -0.03125};  // the last two are half of a unit
   ASSERT_EQ(add(&fold, 4, values, 65535), Status::kOk);
@@ -91,7 +91,7 @@ TEST(Fold, OneUpdateComesBackRoundedToTheScale) {
 }
 
 TEST(Fold, DivisionRoundsHalfAwayFromZero) {
-  std::vector<int64_t> slots(6);
+  std::vector<FoldSlot> slots(6);
   Fold fold(slots, 0);
   const std::vector<Real> values = {1, -1, 3, -3, 5, -5};
   ASSERT_EQ(add(&fold, 0, values, 1), Status::kOk);
@@ -103,12 +103,12 @@ TEST(Fold, DivisionRoundsHalfAwayFromZero) {
 }
 
 TEST(Fold, RefusesAValueOutOfRangeAndAddsNothing) {
-  std::vector<int64_t> slots(3);
+  std::vector<FoldSlot> slots(3);
   Fold fold(slots, 20);
   const Real limit = 2048;  // 2^31 / 2^20
   const std::vector<Real> good = {1, 2, 3};
   ASSERT_EQ(add(&fold, 20, good, 5), Status::kOk);
-  const std::vector<int64_t> before = slots;
+  const std::vector<FoldSlot> before = slots;
   for (const Real bad : {limit, -limit, static_cast<Real>(1e30)}) {
     const std::vector<Real> values = {1, 2, bad};
     EXPECT_EQ(add(&fold, 20, values, 1), Status::kOutOfRange);
@@ -129,68 +129,109 @@ TEST(Fold, TermsAreThoseOfTheQuotients) {
     for (Real& value : quotients) {
       value /= 3;
     }
-    std::vector<FoldSlot> of_quotients(20);
+    std::vector<FoldTerm> of_quotients(20);
     ASSERT_EQ(make_terms(quotients, 1, update.weight, 20, of_quotients.data()), Status::kOk);
-    std::vector<FoldSlot> terms(20);
+    std::vector<FoldTerm> terms(20);
     ASSERT_EQ(make_terms(update.values, 3, update.weight, 20, terms.data()), Status::kOk);
     EXPECT_EQ(terms, of_quotients);
   }
 }
 
 TEST(Fold, TermsThatDoNotFitAreRefused) {
-  std::vector<FoldSlot> terms(3);
+  std::vector<FoldTerm> terms(3);
   const Real limit = 2048;  // 2^31 / 2^20
   EXPECT_EQ(make_terms(std::vector<Real>{1, 2, limit}, 1, 1, 20, terms.data()), Status::kOutOfRange);
   EXPECT_EQ(make_terms(std::vector<Real>{1, 2, limit}, 2, 1, 20, terms.data()), Status::kOk);
   EXPECT_EQ(make_terms(std::vector<Real>{1, std::numeric_limits<Real>::quiet_NaN(), limit}, 1, 1, 20, terms.data()),
             Status::kNotFinite);
   EXPECT_EQ(make_terms(std::vector<Real>{1, 2, 3}, 1, 0, 20, terms.data()), Status::kInvalidArgument);
-  std::vector<int64_t> slots(2);
+  std::vector<FoldSlot> slots(2);
   Fold fold(slots, 20);
   EXPECT_EQ(fold.check_terms(terms), Status::kInvalidArgument);  // three terms, two slots
-  const std::vector<FoldSlot> largest(2, int64_t{1} << 61);
-  ASSERT_EQ(fold.check_terms(largest), Status::kOk);
-  fold.add_terms(largest);
-  EXPECT_EQ(fold.check_terms(largest), Status::kOutOfRange);  // 2^62
+  const std::vector<FoldTerm> one(2, 1);
+  const std::vector<FoldSlot> largest(2, WideInt::of_words(UINT64_MAX, (int64_t{1} << (kFoldSumBits - 64)) - 1));
+  ASSERT_EQ(fold.check_sums(largest), Status::kOk);
+  fold.add_sums(largest);
+  EXPECT_EQ(fold.check_terms(one), Status::kOutOfRange);  // 2^78
+  EXPECT_EQ(fold.check_sums(largest), Status::kOutOfRange);
+  EXPECT_EQ(fold.check_sums(std::vector<FoldSlot>(3)), Status::kInvalidArgument);
   EXPECT_EQ(slots, largest);
 }
 
 TEST(Fold, RefusesSlotsThatAreNotThere) {
-  std::vector<int64_t> slots(4);
+  std::vector<FoldSlot> slots(4);
   Fold fold(slots, 8);
   const std::vector<Real> values(8, 1);
   EXPECT_EQ(add(&fold, 8, std::span(values).first(5), 1), Status::kInvalidArgument);
   EXPECT_EQ(add(&fold, 8, std::span(values).first(4), 0), Status::kInvalidArgument);
-  EXPECT_EQ(slots, std::vector<int64_t>(4));
+  EXPECT_EQ(slots, std::vector<FoldSlot>(4));
   std::vector<Real> out(4);
   EXPECT_EQ(fold.finish(0, out.data()), Status::kInvalidArgument);
   EXPECT_EQ(fold.finish_part(1, 2, 3, out.data()), Status::kInvalidArgument);
 }
 
-// A version full of the largest values and weights fits; far beyond it the sum is refused instead of overflowing.
+// The sum of `count` updates with these terms, added as powers of two.
+void add_many(Fold* fold, std::span<const FoldTerm> terms, uint32_t count) {
+  std::vector<FoldSlot> power(terms.begin(), terms.end());
+  for (; count > 0; count >>= 1) {
+    if ((count & 1) != 0) {
+      ASSERT_EQ(fold->check_sums(power), Status::kOk);
+      fold->add_sums(power);
+    }
+    for (FoldSlot& slot : power) {
+      slot += FoldSlot(slot);
+    }
+  }
+}
+
+// A version full of the largest values and weights fits; beyond it the sum is refused instead of overflowing.
 TEST(Fold, FullVersionOfExtremesFits) {
-  std::vector<int64_t> slots(2);
+  std::vector<FoldSlot> slots(2);
   Fold fold(slots, 0);
   const std::vector<Real> extremes = {static_cast<Real>(2147483520), static_cast<Real>(-2147483520)};
-  std::vector<FoldSlot> terms(2);
+  std::vector<FoldTerm> terms(2);
   ASSERT_EQ(make_terms(extremes, 1, 65535, 0, terms.data()), Status::kOk);
-  for (uint32_t i = 0; i < kFoldUpdateCountMax; ++i) {
+  for (uint32_t count : {uint32_t{32767}, kFoldUpdateCountMax - 1}) {
+    fold.clear();
+    add_many(&fold, terms, count);
     ASSERT_EQ(fold.check_terms(terms), Status::kOk);
     fold.add_terms(terms);
+    std::vector<Real> mean(2);
+    ASSERT_EQ(fold.finish((uint64_t{count} + 1) * 65535, mean.data()), Status::kOk);
+    EXPECT_EQ(mean, extremes);
   }
-  std::vector<Real> mean(2);
-  ASSERT_EQ(fold.finish(kFoldUpdateCountMax * 65535U, mean.data()), Status::kOk);
-  EXPECT_EQ(mean, extremes);
-  Status status = Status::kOk;
-  for (uint32_t i = 0; i < 4 && status == Status::kOk; ++i) {
-    status = add(&fold, 0, extremes, 65535);
+  // The largest values and weights leave room for about 33,000 more below 2^78.
+  add_many(&fold, terms, 30000);
+  const WideInt more = WideInt::shifted(static_cast<uint64_t>(terms[0]), 13);
+  EXPECT_EQ(fold.check_sums(std::vector<FoldSlot>{more, 0}), Status::kOutOfRange);
+  EXPECT_EQ(fold.check_sums(std::vector<FoldSlot>{0, -more}), Status::kOutOfRange);
+}
+
+// What 64 bits hold has the bits that it had in 64 bits: sums, quotients and rounding.
+TEST(Fold, NarrowSumsHaveTheBitsOfSixtyFour) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<FoldSlot> slots(1);
+    Fold fold(slots, 24);
+    int64_t narrow = 0;
+    for (int i = 0; i < 8; ++i) {
+      const FoldTerm term = static_cast<int64_t>(random()) >> (4 + random() % 60);
+      ASSERT_EQ(fold.check_terms(std::span(&term, 1)), Status::kOk);
+      fold.add_terms(std::span(&term, 1));
+      narrow += term;
+    }
+    const uint64_t divisor = 1 + (random() >> (17 + random() % 46));
+    EXPECT_EQ(slots[0], WideInt(narrow));
+    EXPECT_EQ(divide_rounded(slots[0], divisor), divide_rounded(narrow, divisor));
+    Real mean = 0;
+    ASSERT_EQ(fold.finish(divisor, &mean), Status::kOk);
+    EXPECT_EQ(mean, static_cast<Real>(divide_rounded(narrow, divisor)) * static_cast<Real>(0x1p-24));
   }
-  EXPECT_EQ(status, Status::kOutOfRange);
 }
 
 TEST(Fold, PartsOfTheResultAreTheWhole) {
   const std::vector<Update> updates = random_updates(3, 20);
-  std::vector<int64_t> slots(20);
+  std::vector<FoldSlot> slots(20);
   Fold fold(slots, 24);
   for (const Update& update : updates) {
     ASSERT_EQ(add(&fold, 24, update.values, update.weight), Status::kOk);
@@ -202,7 +243,7 @@ TEST(Fold, PartsOfTheResultAreTheWhole) {
   ASSERT_EQ(fold.finish_part(300, 7, 13, parts.data() + 7), Status::kOk);
   EXPECT_EQ(parts, whole);
   fold.clear();
-  EXPECT_EQ(slots, std::vector<int64_t>(20));
+  EXPECT_EQ(slots, std::vector<FoldSlot>(20));
 }
 
 TEST(Fold, FixedPointRoundsHalfAwayFromZero) {

@@ -23,7 +23,7 @@ class Home {
   std::unique_ptr<TlsPeer> begin(SessionId id, int device) {
     auto peer = std::make_unique<TlsPeer>(acceptor_.local_endpoint().port(), ListenerHarness::device(device));
     thread.begin(id, acceptor_.accept(), {}, std::make_shared<QueueGauge>(0));
-    thread.deliver();
+    thread.deliver(frames);
     return peer;
   }
   bool until(const std::function<bool()>& condition) { return run_until(io, condition); }
@@ -44,6 +44,7 @@ class Home {
   FaultLines fault_lines_;
 
  public:
+  FramePool frames;
   IoThread thread;  // last: its end reports to the above
 };
 

@@ -84,6 +84,30 @@ TEST(JournalTable, KindsAndDevicesOfTheFirstRecordsAreReadAlone) {
   }
 }
 
+TEST(JournalTable, TheEndIsReadBackwardsWithoutPayloads) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  RunRow run = run_row();
+  run.id = value_of(database.create_run(run));
+  SqliteStore store(database, run.id);
+  ASSERT_EQ(store.append(batch_of(1, 20)), StoreStatus::kOk);
+  uint64_t sequence = 20;
+  EXPECT_EQ(store.skim_back(5,
+                            [&](const JournalRecord& record) {
+                              const JournalRow expected = record_of(sequence--).row();
+                              EXPECT_EQ(record.row().sequence, expected.sequence);
+                              EXPECT_EQ(record.kind(), expected.kind);
+                              EXPECT_EQ(record.row().time_ms, expected.time_ms);
+                              const bool is_update = expected.kind == RecordKind::kUpdate;
+                              EXPECT_EQ(record.row().notes, is_update ? expected.notes : std::vector<uint8_t>());
+                              EXPECT_TRUE(record.row().payload.empty());
+                              return true;
+                            }),
+            StoreStatus::kOk);
+  EXPECT_EQ(sequence, 15U);
+}
+
 TEST(JournalTable, ABatchIsAllOrNothing) {
   const Folder folder;
   SqliteDatabase database;
@@ -161,7 +185,9 @@ TEST(JournalTable, ADamagedJournalIsNamed) {
   PowerCutDisk disk("damaged_disk");
   disk.reset(1, 0);
   std::map<StoreStatus, int> outcomes;
-  for (size_t offset = 28672; offset < 65536; offset += 509) {
+  // The journal has the last pages of the file: the table's own, which grow as it does.
+  constexpr size_t kDamagedBytes = 36864;
+  for (size_t damaged = 1; damaged < kDamagedBytes; damaged += 509) {
     disk.reset(1, 0);
     {
       SqliteDatabase database;
@@ -171,6 +197,8 @@ TEST(JournalTable, ADamagedJournalIsNamed) {
       SqliteStore store(database, run.id);
       ASSERT_EQ(store.append(batch_of(1, 60)), StoreStatus::kOk);
     }
+    ASSERT_GT(disk.size_of(kPath), kDamagedBytes);
+    const size_t offset = disk.size_of(kPath) - damaged;
     disk.flip_byte(kPath, offset);
     SqliteDatabase database;
     SqliteOptions options = disk_options(disk, true);

@@ -12,7 +12,7 @@ namespace {
 
 // The page's part between the two marks.
 std::string table_of_page() {
-  std::ifstream file(std::string(GS_SOURCE_DIR) + "/docs/operating.md");
+  std::ifstream file(std::string(GS_SOURCE_DIR) + "/docs/reference/keys.md");
   std::stringstream text;
   text << file.rdbuf();
   const std::string page = text.str();
@@ -29,10 +29,10 @@ TEST(KeyTable, ThePageHasIt) {
   std::istringstream found(table_of_page());
   std::string line;
   for (std::string other; std::getline(wanted, line);) {
-    ASSERT_TRUE(std::getline(found, other)) << "docs/operating.md lacks: " << line;
-    ASSERT_EQ(other, line) << "put the output of `gradstream run keys --markdown` into docs/operating.md";
+    ASSERT_TRUE(std::getline(found, other)) << "docs/reference/keys.md lacks: " << line;
+    ASSERT_EQ(other, line) << "put the output of `gradstream run keys --markdown` into docs/reference/keys.md";
   }
-  EXPECT_FALSE(std::getline(found, line)) << "docs/operating.md has too much: " << line;
+  EXPECT_FALSE(std::getline(found, line)) << "docs/reference/keys.md has too much: " << line;
 }
 
 TEST(KeyTable, ARowSaysDefaultRangeAndUnit) {
@@ -44,7 +44,7 @@ TEST(KeyTable, ARowSaysDefaultRangeAndUnit) {
       }
     };
     expect("name", "The run: name needed 1 to 63 characters");
-    expect("device_count", "Rounds and late answers: device_count needed 1 to 32768 devices");
+    expect("device_count", "Rounds and late answers: device_count needed 1 to 2147483648 devices");
     expect("late", "Rounds and late answers: late drop drop, weight");
     expect("weight_share_max", "Fold: weight_share_max 1 above 0 to 1");
     expect("server_momentum", "Asynchronous steps: server_momentum 0 0 to below 1 (a `delay_rule`)");

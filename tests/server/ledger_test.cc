@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/coordinator/run_messages.h"
+#include "server/run/local_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
@@ -73,6 +75,26 @@ TEST(Ledger, ALiveDecisionIsItsReplay) {
     EXPECT_EQ(decided.version(), 3U);
     EXPECT_EQ(decided.digest(), server.coordinator->model().digest());
   }
+}
+
+// What no device needs to know: B_t stands in the task of its round.
+TEST(Ledger, TasksCarryTheMinibatchOfTheirRound) {
+  RunParameters p = scalar_parameters();
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = 3;
+  p.local.keys().batch_growth = 2;
+  p.local.keys().batch_size_max = 6;
+  TestServer server(p);
+  live(&server, 3);
+  Ledger ledger(server.parameters, server.names);
+  std::vector<uint32_t> sizes;
+  for (const JournalRecord& record : server.store.records()) {
+    ASSERT_EQ(ledger.apply(record), Status::kOk);
+    if (record.kind() == RecordKind::kVersion) {
+      sizes.push_back(make_task(p, ledger.task_terms()).estimator.batch_size);
+    }
+  }
+  EXPECT_EQ(sizes, (std::vector<uint32_t>{3, 5, 6, 6}));
 }
 
 TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {

@@ -20,7 +20,10 @@ class LobbyHarness {
  public:
   explicit LobbyHarness(uint64_t deadline_ms = kNoDeadlineMs)
       : lobby(io, deadline_ms,
-              {[](std::string_view identity) { return static_cast<Standing>(identity[0] - '0'); },
+              {[](std::string_view identity, std::unique_ptr<KnownPsk>* known) {
+                 *known = std::make_unique<KnownPsk>();
+                 return static_cast<Standing>(identity[0] - '0');
+               },
                [this] { ++ready_count; },
                [this](const Guest& guest, Lobby::Turned why) { turned_away.emplace_back(guest.id, why); }}) {}
 

@@ -1,16 +1,44 @@
 // What a device does: every bad choice is refused with a sentence that begins with its keys.
 #include "server/run/local_keys.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/average_keys.h"
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
 namespace {
+
+// From batch_size, which stays as it is.
+void let_batches_grow(RunParameters* p) {
+  p->local.keys().batch_growth = static_cast<Real>(2.5);
+  p->local.keys().batch_size_max = 40;
+}
+
+TEST(LocalKeys, MinibatchesGrowByTheRoundUpToTheirBound) {
+  RunParameters p = scalar_parameters();
+  p.local->batch_size = 32;
+  EXPECT_EQ(batch_size_at(p, 0), 32U);
+  EXPECT_EQ(batch_size_at(p, 1000), 32U) << "without batch_growth";
+  let_batches_grow(&p);
+  EXPECT_EQ(check_parameters(p).sentence, "");
+  const uint32_t wanted[] = {32, 34, 37, 39, 40, 40};
+  for (uint32_t round = 0; round < 6; ++round) {
+    EXPECT_EQ(batch_size_at(p, round), wanted[round]) << round;
+  }
+  EXPECT_EQ(batch_size_at(p, kRoundCountMax), 40U);
+  p.local.keys().batch_growth = std::numeric_limits<Real>::max();
+  EXPECT_EQ(batch_size_at(p, kRoundCountMax), 40U);
+  EXPECT_EQ(batch_size_at(p, 0), 32U);
+}
 
 TEST(LocalKeys, EveryBadChoiceOfLocalWorkIsRefusedByItsKey) {
   const RefusedCase cases[] = {
@@ -50,6 +78,31 @@ TEST(LocalKeys, EveryBadChoiceOfLocalWorkIsRefusedByItsKey) {
        [](RunParameters* p) {
          p->local->batch_sizes = "8";
          p->local->batch_mode = BatchMode::kAll;
+       }},
+      {"batch_growth:", [](RunParameters* p) { p->local.keys().batch_growth = -1; }},
+      {"batch_growth:",
+       [](RunParameters* p) { p->local.keys().batch_growth = std::numeric_limits<Real>::quiet_NaN(); }},
+      {"batch_size_max, batch_growth: only minibatches that grow",
+       [](RunParameters* p) { p->local.keys().batch_size_max = 64; }},
+      {"batch_growth, batch_mode:",
+       [](RunParameters* p) {
+         let_batches_grow(p);
+         p->local->batch_mode = BatchMode::kAll;
+       }},
+      {"batch_growth, batch_sizes: two schedules",
+       [](RunParameters* p) {
+         let_batches_grow(p);
+         p->local->batch_sizes = "8";
+       }},
+      {"batch_size_max: needs 1 to 4096 samples",
+       [](RunParameters* p) {
+         let_batches_grow(p);
+         p->local.keys().batch_size_max = 4097;
+       }},
+      {"batch_size_max, batch_size: minibatches begin with 32 samples and cannot grow to 31",
+       [](RunParameters* p) {
+         let_batches_grow(p);
+         p->local.keys().batch_size_max = 31;
        }},
       {"group_count, device_count:", [](RunParameters* p) { p->local->group_count = p->trigger->device_count + 1; }},
   };
@@ -107,13 +160,40 @@ TEST(LocalKeys, EveryBadProximalTermIsRefusedByItsKey) {
   EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("proximal, solver: only solvers gradient_stream"));
 }
 
+// Of 004: the Lorentzian term, the dominance penalty and the average of versions, all with curves.
+TEST(LocalKeys, ACurveTakesWhatItsWorkGivesIt) {
+  RunParameters p = asynchronous_parameters();
+  p.local->solver = SolverId::kCurve;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->proximal = 0.1F;
+  p.delay->dominance_penalty = true;
+  p.average.keys().average_period = 2;
+  for (const auto& [name, form] : names_of<ProximalForm>()) {
+    p.local->proximal_form = form;
+    EXPECT_EQ(check_parameters(p).sentence, "") << name;
+  }
+  for (const auto& [name, control] : names_of<CurveControl>()) {
+    p.delay.keys().curve_control = control;
+    EXPECT_EQ(check_parameters(p).sentence, "") << name;
+  }
+}
+
 TEST(LocalKeys, EveryBadCurveIsRefusedByItsKey) {
   const RefusedCase cases[] = {
+      {"curve_control, solver:", [](RunParameters* p) { p->delay.keys().curve_control = CurveControl::kNone; }},
       {"curve_orthogonality:", [](RunParameters* p) { p->local->curve_orthogonality = 0; }},
       {"solver, manifold, estimator, batch_mode:",
        [](RunParameters* p) {
          p->local->solver = SolverId::kCurve;
          p->model->manifold = ManifoldId::kSphere;
+       }},
+      {"batch_growth, solver: solver curve trains by epochs",
+       [](RunParameters* p) {
+         p->local->solver = SolverId::kCurve;
+         p->model->manifold = ManifoldId::kEuclidean;
+         p->local->batch_mode = BatchMode::kCommon;
+         let_batches_grow(p);
        }},
       {"solver, delay_rule, buffer_size, server_momentum, server_step:",
        [](RunParameters* p) {

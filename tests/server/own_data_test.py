@@ -123,7 +123,9 @@ class OwnData(unittest.TestCase):
 
     def test_a_suggestion_is_a_configuration(self):
         text = self.suggest(OK, "--data", "pumps/a.csv", "--data", "pumps/b.csv", "--problem", "kpca", "--cols", 2,
-                            "--devices", 6, words=("# 80 samples of 5 values from 2 files",))
+                            "--devices", 6,
+                            words=("# 80 samples of 5 values from 2 files", "# Rounding in float32 moves a loss",
+                                   "an estimate errs least at smoothing = "))
         run = tomllib.loads(text)["run"]
         self.assertEqual((run["centre"], run["scale"], run["upload_stream"]), ("federated", "common", "tangent"))
         self.assertEqual((run["name"], run["rows"], run["cols"], run["device_count"]), ("a", 5, 2, 6))
@@ -166,7 +168,7 @@ class OwnData(unittest.TestCase):
         refused(good, cols=3, code=USAGE, words=("--cols 3", "2 values a sample", "2 components at most"))
         refused(good, cols=0, code=USAGE, words=("--cols 0",))
         refused(good, cols=2, problem="least_squares", code=USAGE, words=("--cols 2", "1 targets"))
-        refused(good, devices=0, code=USAGE, words=("--devices 0", "1 to 32768"))
+        refused(good, devices=0, code=USAGE, words=("--devices 0", "1 to 2147483648"))
         refused(good, problem="pca", code=USAGE, words=("--problem pca", "kpca"))
         refused(good, problem="perceptron", code=USAGE, words=("expected kpca, least_squares or logistic",))
         refused(good, "--label", "b", code=USAGE, words=("kpca has no labels",))
@@ -180,6 +182,13 @@ class OwnData(unittest.TestCase):
         self.write("t.csv", good)
         self.suggest(FILE, "--data", "t.csv", "--data", "wide.csv", "--problem", "kpca", "--cols", 1, "--devices", 2,
                      words=("wide.csv has 3 columns, and t.csv has 2",))
+        self.write("bare.csv", "1,2\n3,5\n")
+        for swapped in ("b,a\n1,2\n3,5\n", "a,c\n1,2\n3,5\n"):
+            self.write("swapped.csv", swapped)
+            for first in (("bare.csv", "t.csv"), ("t.csv", "bare.csv")):
+                files = [word for name in (*first, "swapped.csv") for word in ("--data", name)]
+                self.suggest(FILE, *files, "--problem", "kpca", "--cols", 1, "--devices", 2, words=(
+                    "swapped.csv: column", "in t.csv it is", "bring the columns into one order"))
         self.suggest(FILE, "--data", "none.csv", "--problem", "kpca", "--cols", 1, "--devices", 2, words=("none.csv",))
 
 

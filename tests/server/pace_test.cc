@@ -44,6 +44,27 @@ TEST(Pace, WindowsWidenWithTheFleet) {
   EXPECT_EQ(retry_window(*p.pace, UINT32_MAX, 4).max_ms, kRetryMaxMs);
 }
 
+// While an operator is likely to go on, a small fleet waits seconds and a large one comes at a bounded rate.
+TEST(Pace, AnIdleRunsWindowIsShortWhileItIsFresh) {
+  RunParameters p = scalar_parameters();
+  p.pace->retry_min_ms = 200;
+  p.pace->retry_max_ms = 1000;
+  for (const uint32_t count : {1U, 12U, 300U}) {
+    EXPECT_EQ(idle_window(*p.pace, count, 0).min_ms, kIdleFreshMinMs) << count;
+    EXPECT_EQ(idle_window(*p.pace, count, 0).max_ms, kIdleFreshMaxMs) << count;
+  }
+  for (const uint32_t count : {600U, 1000U, 5000U, 10'000U, 100'000U}) {
+    const gs_RetryWindow window = idle_window(*p.pace, count, kIdleFreshMs - 1);
+    const double mean_ms = (window.min_ms + window.max_ms) / 2.0;
+    EXPECT_LE(count * 1000.0 / mean_ms, count > 9000 ? count / 45.0 + 1 : kIdleArrivalRate * 1.01) << count;
+  }
+  EXPECT_EQ(idle_window(*p.pace, 12, kIdleFreshMs).min_ms, 30'000U) << "nobody goes on by now";
+  EXPECT_EQ(handover_window(*p.pace, 12).max_ms, 1000U);
+  EXPECT_EQ(handover_window(*p.pace, 1000).max_ms, 6666U);
+  p.pace->retry_max_ms = 600'000;
+  EXPECT_EQ(idle_window(*p.pace, 12, 0).max_ms, 600'000U) << "the run's own window is wider";
+}
+
 // ---- A fleet -------------------------------------------------------------------------------------------------------
 
 constexpr uint32_t kDeviceCount = 10'000;
@@ -95,18 +116,20 @@ RunParameters paced_parameters(uint32_t arrival_rate) {
 // Links without delay; the server can be away. Arrivals are connections that devices ask for.
 class PacedFleet {
  public:
-  explicit PacedFleet(const RunParameters& p) : parameters_(p), arrivals_(7200) {
+  // Devices are switched on one after the other, within on_ms.
+  explicit PacedFleet(const RunParameters& p, uint32_t count = kDeviceCount, uint64_t on_ms = 300'000)
+      : parameters_(p), arrivals_(7200) {
     source_ = {nullptr, 4, 2, read_sample};
     problem_ = {&kKpcaOps, &source_};
-    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+    for (uint32_t i = 0; i < count; ++i) {
       names_.push_back("d" + std::to_string(i));
       devices_.push_back(std::make_unique<PacedDevice>(i, problem_));
-      wake_.emplace(uint64_t{i} * 300'000 / kDeviceCount, i);  // switched on one after the other
+      wake_.emplace(uint64_t{i} * on_ms / count, i);
     }
   }
 
   void start_server() {
-    server_ = std::make_unique<Coordinator>(1, parameters_, names_);
+    server_ = std::make_unique<Coordinator>(run_, parameters_, names_);
     for (const JournalRecord& record : store_.records()) {
       GS_ASSERT(server_->replay(record) == Status::kOk);
     }
@@ -115,7 +138,7 @@ class PacedFleet {
   }
   void kill_server() {
     server_.reset();
-    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+    for (uint32_t i = 0; i < names_.size(); ++i) {
       if (std::exchange(devices_[i]->session, 0) != 0) {
         devices_[i]->client.on_connection_lost(Status::kClosed, now_ms_);
         wake_.emplace(now_ms_, i);
@@ -124,6 +147,14 @@ class PacedFleet {
     }
     owners_.clear();
   }
+  // The server goes over to another run.
+  void start_next_run() {
+    kill_server();
+    ++run_;
+    store_ = StoreMemory();
+    start_server();
+  }
+  bool is_finished() const { return server_->run_state() == gs_RunState_RUN_STATE_FINISHED; }
   void run_to(uint64_t end_ms) {
     for (;;) {
       const uint64_t tick_ms = server_ == nullptr ? kNever : server_->next_tick_ms();
@@ -228,6 +259,7 @@ class PacedFleet {
   StoreMemory store_;
   std::unique_ptr<Coordinator> server_;
   SessionId next_session_ = 1;
+  uint32_t run_ = 1;
   uint64_t now_ms_ = 0;
 };
 
@@ -253,6 +285,42 @@ TEST(Pace, AFleetIsSpreadAfterARestart) {
   EXPECT_LE(after, kRate);
   EXPECT_LE(away, kRate);
   EXPECT_GT(fleet.version(), version);  // it goes on
+}
+
+// A run is over, and an operator begins the next one after a while: its first version is there within 10 s, and the
+// wait of ten thousand devices costs no more than it did.
+TEST(Pace, ARunAfterAnotherHasItsFirstVersionSoon) {
+  constexpr uint64_t kSecond = 1000;
+  for (const uint32_t count : {12U, 600U}) {
+    RunParameters p = paced_parameters(0);
+    p.trigger->device_count = count;
+    p.trigger->update_goal = 0;  // all of them
+    p.trigger->update_min = 0;
+    p.trigger->round_count = 1;
+    PacedFleet fleet(p, count, 2000);
+    fleet.start_server();
+    fleet.run_to(60 * kSecond);
+    ASSERT_TRUE(fleet.is_finished()) << count;
+    for (const uint64_t at : {60 * kSecond, 200 * kSecond}) {
+      fleet.run_to(at);
+      fleet.start_next_run();
+      fleet.run_to(at + 10 * kSecond);
+      EXPECT_EQ(fleet.version(), 1U) << count << " devices, at " << at;
+    }
+  }
+}
+
+TEST(Pace, TenThousandDevicesOfAnEndedRunComeAtABoundedRate) {
+  constexpr uint64_t kSecond = 1000;
+  RunParameters p = paced_parameters(0);
+  p.trigger->round_count = 1;
+  PacedFleet fleet(p, kDeviceCount, 60 * kSecond);
+  fleet.start_server();
+  fleet.run_to(220 * kSecond);
+  ASSERT_TRUE(fleet.is_finished());
+  const uint32_t worst = fleet.worst_second(120 * kSecond, 220 * kSecond);
+  std::printf("10,000 devices of an ended run: at most %u arrivals in a second\n", worst);
+  EXPECT_LE(worst, 2 * kIdleArrivalRate);
 }
 
 // What the target is for: the same without one, where windows hold a second, and back-offs eight.

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import {createRequire} from 'node:module';
 import {readFileSync, statSync} from 'node:fs';
 import readline from 'node:readline';
+import {NEEDS} from './page_needs.mjs';
 
 const [modules, chromium, url, pictureFolder] = process.argv.slice(2);
 const {chromium: launcher} = createRequire(import.meta.url)(`${modules}/playwright-core`);
@@ -17,6 +18,8 @@ const PHONE = {width: 390, height: 844};
 const WAIT_MS = 30000;
 const PICTURE_SIZE_MAX = 150000;  // bytes
 const LARGE_FLEET = 10000;
+const STATUS = /\/status(\?.*)?$/;
+const DEVICES = '**/status/devices';
 
 const browser = await launcher.launch({executablePath: chromium, args: ['--no-sandbox', '--disable-gpu']});
 const context = await browser.newContext({viewport: WIDE, colorScheme: 'light'});
@@ -41,19 +44,67 @@ const figureOf = (key) => text(`[data-figure=${key}] .value`);
 const status = async (path = 'status') => (await fetch(url + path)).json();
 const count = (value) => value.toLocaleString('en');
 
+// An element that is not shown has its text all the same: innerText gives it.
 async function seen(selector, pattern) {
-  await page.waitForFunction(([s, p]) => new RegExp(p).test(document.querySelector(s)?.innerText ?? ''),
-      [selector, pattern.source]);
+  await page.waitForFunction(([s, p]) => {
+    const element = document.querySelector(s);
+    return Boolean(element?.checkVisibility()) && new RegExp(p).test(element.innerText);
+  }, [selector, pattern.source]);
 }
 
 async function axe(what) {
-  await page.evaluate(axeSource);
+  // What the page learns from observers of sizes it learns with the frame after that of the new size.
+  await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); }));
+  if (!await page.evaluate(() => Boolean(window.axe))) await page.evaluate(axeSource);
   const result = await page.evaluate(() => window.axe.run(document, {
+    preload: false, resultTypes: ['violations'],
     runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}));
   const found = result.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' | ')}`);
   assert.deepEqual(found, [], `axe-core, ${what}`);
   assert.ok(result.passes.length > 15, `axe-core looked at ${result.passes.length} rules only, ${what}`);
   console.log(`figure axe_${what}_rules_passed=${result.passes.length}`);
+}
+
+// The page asks again now, as when somebody comes back to its tab.
+const askNow = () => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+
+// From now on /status says what the server said last, changed by change(answer). The answer before it ends when the new
+// one is there: in between the page would see the server's own, in which a row that has the focus may be missing.
+let canned = null;
+async function can(change) {
+  const answer = await status();
+  const before = canned;
+  canned = (route) => route.fulfill({json: {...change(answer), time_ms: Date.now()}});
+  await page.route(STATUS, canned);
+  if (before) await page.unroute(STATUS, before);
+}
+
+// Until release() the page is a new one that shows these answers alone. On a busy machine a copy of the fleet may be
+// seconds old, and the next one has other figures, which may sort another device into the row that has the focus.
+async function hold() {
+  const answer = await status();
+  const fleet = await status('status/devices');
+  await page.route(STATUS, (route) => route.fulfill({json: {...answer, time_ms: Date.now()}}));
+  await page.route(DEVICES, (route) => route.fulfill({json: fleet}));
+  await page.reload();
+  await seen('#fleet-count', new RegExp(`^${count(fleet.devices.length)} devices$`));
+  return {...answer, fleet: fleet.devices};
+}
+
+async function release() {
+  await page.unroute(STATUS);
+  await page.unroute(DEVICES);
+}
+
+// In light and dark, on a desk and on a phone.
+async function inEachLook(look) {
+  for (const [colorScheme, size] of [['light', WIDE], ['dark', WIDE], ['light', PHONE], ['dark', PHONE]]) {
+    await page.emulateMedia({colorScheme});
+    await page.setViewportSize(size);
+    await look(`${colorScheme}_${size.width}`);
+  }
+  await page.emulateMedia({colorScheme: 'light'});
+  await page.setViewportSize(WIDE);
 }
 
 async function hasNoSidewaysScroll(what) {
@@ -71,7 +122,7 @@ const focused = () => page.evaluate(() => {
 const parts = {
   async waiting() {
     await page.goto(url);
-    await seen('#notices', /No version yet: 0 of 3 devices enrolled/);
+    await seen('#attention', /The run begins with 3 active devices \(device_count\), and there are 0\./);
     await seen('#run-state', /active|waiting/);
     assert.equal(await page.locator('#fleet').isVisible(), false, 'a fleet of nobody is shown');
     const headers = (await page.request.get(url)).headers();
@@ -81,14 +132,13 @@ const parts = {
   // Every figure of the page is the server's.
   async finished() {
     await seen('#run-state', /finished/);
-    const {run, counters, devices: enrolled, rounds, refusals, http} = await status();
-    const {devices} = await status('status/devices');
-    await page.waitForFunction((n) => document.querySelector('#fleet-count').innerText === n,
-        `${devices.length} devices`);
+    const {run, counters, devices: enrolled, rounds, refusals, http, fleet: devices} = await hold();
     assert.equal(await text('#run-name'), run.name);
     assert.equal(await figureOf('version'), count(run.version));
     assert.equal(await figureOf('devices'), count(enrolled.active));
-    assert.equal(await figureOf('storage'), 'writing');
+    assert.match(await text('#foot-line'), /The journal is written, with 0 failures\./);
+    assert.match(await text('[data-figure=devices] .note'), /^(all|\d+) in touch/);
+    assert.equal(await text('[data-figure=left] .note'), 'the run is over');
     assert.match(await figureOf('bytes'), /^[0-9.]+\u00a0[kM]?B$/);
     assert.ok(counters.updates_late > 0 && counters.updates_partial > 0, 'the run had nobody late, or nothing partial');
     const last = rounds.at(-1);
@@ -139,8 +189,6 @@ const parts = {
     for (const [reason, n] of Object.entries(refusals)) {
       assert.ok(refused.includes(`${count(n)}\n${reason.replaceAll('_', ' ')}`), `${reason} in: ${refused}`);
     }
-    // The counters were asked for by themselves, perhaps before the page's next look at them.
-    await page.locator('#refusal-lists > :nth-child(2)').filter({hasText: 'wrong keys'}).waitFor();
     const peers = await text('#refusal-lists > :nth-child(2)');
     for (const key of ['plain_text_peers', 'unknown_identities', 'wrong_keys']) {
       assert.ok(counters[key] > 0, key);
@@ -152,13 +200,13 @@ const parts = {
     for (const [reason, n] of turnedAway) {
       assert.ok(requested.includes(`${count(n)}\n${reason.replaceAll('_', ' ')}`), `${reason} in: ${requested}`);
     }
+    await release();
     console.log(`figure versions=${run.version} devices=${devices.length} requests=${requests}`);
   },
 
   // From the top with the Tab key alone: in the order of the page, everything reached, nothing a trap.
   async keyboard() {
-    await page.reload();  // the Tab key goes on from where a click was
-    await seen('#fleet-count', /3 devices/);
+    const {fleet: devices} = await hold();  // of a new page: the Tab key goes on from where a click was
     const order = [];
     for (let i = 0; i < 120; ++i) {
       await page.keyboard.press('Tab');
@@ -166,9 +214,10 @@ const parts = {
       if (name === 'BODY' || (order.length > 0 && name === order[0])) break;
       order.push(name);
     }
-    const wanted = ['Skip to the figures', 'Progress', 'Fleet', 'Decisions', 'Refusals', 'chart-metric', 'time',
+    const wanted = ['Skip to the figures', 'Progress', 'Fleet', 'Decisions', 'Refusals', 'Runs', 'model-link',
+      'chart-metric', 'time',
       'The same as a table', 'fleet-group', 'fleet-order', 'fleet-find', 'Device', 'attic', 'All counters since the ' +
-      'server\'s start'];
+      'server\'s start', 'Copy the command gradstream device add N'];
     let from = -1;
     for (const name of wanted) {
       const at = order.indexOf(name, from + 1);
@@ -182,7 +231,6 @@ const parts = {
     assert.equal(await head.getAttribute('aria-sort'), 'ascending');
     await page.keyboard.press('Space');
     assert.equal(await head.getAttribute('aria-sort'), 'descending');
-    const {devices} = await status('status/devices');
     const slowest = devices.reduce((a, b) => (b.step_time_us > a.step_time_us ? b : a)).device;
     const first = page.locator('#fleet-table tbody button').first();
     assert.equal(await first.innerText(), slowest);
@@ -190,7 +238,7 @@ const parts = {
     await page.keyboard.press('Enter');
     assert.equal(await text('#device-name'), slowest);
     await axe('sheet');
-    await page.waitForTimeout(2500);  // an answer of the server comes in meanwhile
+    await Promise.all([page.waitForResponse(DEVICES), askNow()]);  // an answer comes in meanwhile
     await page.keyboard.press('Escape');
     assert.equal(await page.locator('#device').isVisible(), false);
     assert.equal(await focused(), slowest, 'the focus did not come back');
@@ -203,6 +251,7 @@ const parts = {
     await page.keyboard.press('Enter');
     assert.equal(await page.locator('#fleet-table tbody tr').count(), devices.length);
     console.log(`figure tab_stops=${order.length}`);
+    await release();
   },
 
   async layout() {
@@ -219,24 +268,127 @@ const parts = {
   },
 
   async accessibility() {
-    for (const [colorScheme, size] of [['light', WIDE], ['dark', WIDE], ['dark', PHONE]]) {
-      await page.emulateMedia({colorScheme});
-      await page.setViewportSize(size);
-      await axe(`${colorScheme}_${size.width}`);
-    }
-    await page.emulateMedia({colorScheme: 'light', reducedMotion: 'reduce'});
+    await can((answer) => ({...answer, attention: NEEDS.slice(0, 3)}));
+    await askNow();
+    await seen('#attention-list', wordsOf(NEEDS[2]));
+    await inEachLook(axe);
+    await page.emulateMedia({reducedMotion: 'reduce'});
     const moving = await page.evaluate(() => document.getAnimations().length);
     assert.equal(moving, 0, 'something moves for whom wants no motion');
     await page.emulateMedia({reducedMotion: 'no-preference'});
+    await page.unroute(STATUS);
+  },
+
+  // Every sentence that the server can say, the worst first; then what comes and goes while somebody is at it.
+  async attention() {
+    const metrics = await (await fetch(`${url}metrics`)).text();
+    const ids = [...metrics.matchAll(/^gradstream_attention\{id="(\w+)"\}/gm)].map((match) => match[1]);
+    assert.deepEqual(NEEDS.map((need) => need.id).sort(), ids.sort(), 'page_needs.mjs has one sentence of each kind');
+    await can((answer) => ({...answer, attention: NEEDS, command_options: '--config /srv/fleet.toml'}));
+    await askNow();
+    await page.locator('#attention-more', {hasText: `Show ${NEEDS.length - 4} more`}).click();
+    const rows = page.locator('#attention-list > li');
+    assert.equal(await rows.count(), NEEDS.length);
+    for (const [i, need] of NEEDS.entries()) {
+      const row = (await rows.nth(i).innerText()).replace(/\n+/g, '\n');
+      const level = {stops: 'Stops the run', slows: 'Slows the run', advice: 'Advice'}[need.level];
+      assert.ok(row.startsWith(`${level}\n${need.text}`) && row.includes(need.remedy), `${need.id}: ${row}`);
+      assert.equal(await rows.nth(i).locator('code').isVisible(), need.command !== '', need.id);
+      if (need.command) assert.equal(await rows.nth(i).locator('code').innerText(), configured(need.command));
+    }
+    assert.equal(await page.locator('#command-list code').first().textContent(),
+      configured('gradstream device add NAME --out NAME.identity'), 'the list of commands keeps another configuration');
+    for (const size of [PHONE, {width: 320, height: 640}, WIDE]) {
+      await page.setViewportSize(size);
+      await hasNoSidewaysScroll(`all sentences at ${size.width} pixels`);
+    }
+    const first = NEEDS.find((need) => need.command);
+    assert.match(await page.title(), /^\u26a0 \d/, 'the tab does not tell that the run stands still');
+    await seen('#said', new RegExp(`^${NEEDS.length} things need attention\\. Stops the run: `));
+    await copies(first);
+    // The focus stays, and a screen reader hears of what is new alone.
+    await rows.nth(NEEDS.indexOf(first)).getByRole('button').focus();
+    const last = NEEDS.at(-1);
+    await can((answer) => ({...answer, attention: [{...first, text: `${first.text} It goes on.`}, last]}));
+    await askNow();
+    await seen('#attention-list', /It goes on\./);
+    assert.equal(await rows.count(), 2);
+    assert.match(await focused(), new RegExp(`^\\w+ the command ${first.command}`));
+    await seen('#said', /^2 things need attention/);
+    await can((answer) => ({...answer, attention: [{...first, text: 'It waits.'}, last]}));
+    await askNow();
+    await seen('#attention-list', /It waits\./);
+    assert.doesNotMatch(await text('#said'), /It waits/, 'each change of a sentence is said aloud');
+    await can((answer) => ({...answer, attention: []}));
+    await askNow();
+    await seen('#calm', /Nothing needs attention\./);
+    assert.equal(await page.locator('#attention').isVisible(), false);
+    await seen('#said', /Nothing needs attention any more/);
+    await page.unroute(STATUS);
+  },
+
+  // Speed and time left, in words that are no riddle at any speed; the last sign of a device that never came.
+  async pace() {
+    const ways = [
+      [540, 5, '540', 'Versions a minute', /^about 10.s$/],
+      [8.2, 340, '8.2', 'Versions a minute', /^about 6.min$/],
+      [0.05, 86400 * 3, '3.0', 'Versions an hour', /^about 3.days$/],
+      [0.001, null, '1.4', 'Versions a day', /^\u2013$/],
+    ];
+    for (const [rate, left, value, label, time] of ways) {
+      await can((answer) => ({...answer, run: {...answer.run, state: 'active'},
+        pace: {...answer.pace, versions_per_minute: rate, seconds_left: left}}));
+      await askNow();
+      await seen('[data-figure=pace] dt', new RegExp(`^${label}$`));
+      await seen('[data-figure=left] .value', time);
+      assert.equal(await figureOf('pace'), value);
+    }
+    const answer = await status('status/devices');
+    const absent = {connected: false, standing: 'silent', last_seen_ms: 0};
+    const devices = answer.devices.map((device) => ({...device, ...absent}));
+    await page.route(DEVICES, (route) => route.fulfill({json: {...answer, devices}}));
+    await askNow();
+    await seen('[data-figure=devices] .note', new RegExp(`^0 in touch, ${devices.length} silent$`));
+    await seen('#fleet-table tbody td:nth-of-type(2)', /^never$/);
+    await page.unroute(DEVICES);
+    await page.unroute(STATUS);
+  },
+
+  // The newest model as a file, and the runs before this one.
+  async runs() {
+    await seen('#model-note', /^npz of version \d+, 1\.02.kB of numbers$/);
+    const download = await takesModel();
+    assert.match(download.suggestedFilename(), /^run1_v\d+\.npz$/);
+    await can((answer) => ({...answer, run: {...answer.run, model_bytes: 1e8}}));
+    await askNow();
+    await seen('#model-note', /^The model has 100.MB: take it with the command below\.$/);
+    assert.equal(await page.locator('#model-link').isVisible(), false);
+    await page.route('**/status/runs', (route) => route.fulfill({json: {served: 3, runs: PAST}}));
+    await can((answer) => ({...answer, run: {...answer.run, state: 'stopped'}}));
+    await askNow();  // a run that ends brings the list anew
+    await seen('#runs', /pumps/);
+    const rows = await page.locator('#run-table tbody tr').allInnerTexts();
+    assert.deepEqual(rows.map((row) => row.split('\t').slice(0, 5).join()), ['2,pumps,finished,300,quality 93.1 %',
+      '1,first try,stopped,41,loss \u22120.90000']);
+    await page.setViewportSize(PHONE);
+    const frame = page.locator('#run-table .rows');
+    await page.waitForFunction(() => document.querySelector('#run-table .rows').tabIndex === 0);
+    await frame.focus();
+    await page.keyboard.press('End');
+    await page.keyboard.press('ArrowRight');
+    await page.waitForFunction(() => document.querySelector('#run-table .rows').scrollLeft > 0);
+    assert.equal(await page.getByRole('link', {name: 'Runs'}).isVisible(), true, 'a phone has no way to the sections');
     await page.setViewportSize(WIDE);
+    await page.unroute('**/status/runs');
+    await page.unroute(STATUS);
   },
 
   // Ten thousand devices: a picture of them all, and no more rows than on any other day.
   async large() {
     const answer = await status('status/devices');
     const devices = largeFleet(answer.devices[0], answer.time_ms);
-    await page.route('**/status/devices', (route) => route.fulfill({json: {...answer, devices}}));
-    await page.reload();  // on a busy machine the page asks seldom
+    await page.route(DEVICES, (route) => route.fulfill({json: {...answer, devices}}));
+    await askNow();
     await page.waitForFunction((n) => document.querySelector('#fleet-count').innerText === n,
         `${count(LARGE_FLEET)} devices`);
     assert.equal(await page.locator('#fleet-table tbody tr').count(), 20);
@@ -258,32 +410,7 @@ const parts = {
       requestAnimationFrame(() => setTimeout(() => done(performance.now() - begin), 0));
     }));
     console.log(`figure elements_10000=${nodes} redraw_10000_ms=${took.toFixed(0)}`);
-    await page.unroute('**/status/devices');
-  },
-
-  // What no waiting ends is told with what to do.
-  async stalled() {
-    const answer = await status();
-    const stall = {cause: 'out_of_range', text: '2 of 2 devices (a,b) are refused', remedy: 'set fold_scale_log2 = 8'};
-    const path = /\/status(\?.*)?$/;
-    await page.route(path, (route) => route.fulfill({json: {...answer, run: {...answer.run, state: 'stalled', stall}}}));
-    await page.reload();
-    await seen('#run-line', /2 of 2 devices \(a,b\) are refused\. To do: set fold_scale_log2 = 8\./);
-    assert.equal(await text('#run-state'), 'stalled');
-    await page.unroute(path);
-  },
-
-  // The worst of them is a notice with the key to change; a run that is only watched has none.
-  async progress() {
-    const answer = await status();
-    const progress = {...answer.run.progress, state: 'not_improving', promise_ratio: 56.2,
-                      text: 'the last 10 rounds promised 56.2 times all', remedy: 'begin a run with step_size = 0.01'};
-    const path = /\/status(\?.*)?$/;
-    await page.route(path, (route) => route.fulfill({json: {...answer, run: {...answer.run, progress}}}));
-    await page.reload();
-    await seen('#notices', /not improving: the last 10 rounds .* To do: begin a run with step_size = 0\.01\./);
-    await seen('#figures [data-figure=progress]', /promised 56\.20? times its gain/);
-    await page.unroute(path);
+    await page.unroute(DEVICES);
   },
 
   async gone() {
@@ -314,6 +441,8 @@ const parts = {
       assert.equal(await page.locator('#chart canvas').count(), 1, `after a restart, against ${axis}`);
     }
     assert.match(await page.getAttribute('#chart', 'aria-label'), /at version 1, .* at version \d+\./);
+    const {origin, protocol} = new URL((await takesModel()).url());
+    assert.deepEqual([protocol, origin], ['blob:', new URL(url).origin], 'the model came without the token');
     assert.ok(!page.url().includes(secret) && !(await page.content()).includes(secret), 'the token shows');
     await page.reload();
     await seen('#run-state', /finished/);  // this tab still knows it
@@ -332,11 +461,13 @@ const parts = {
     await page.check('input[name=axis][value=version]');
     await page.waitForTimeout(4500);
     await page.mouse.move(0, 0);
-    await shoot('page.png', {clip: {x: 0, y: 0, width: 1280, height: 790}});
+    await page.setViewportSize({width: WIDE.width, height: 1075});
+    await shoot('page.png', {});
+    await page.setViewportSize(WIDE);
     await page.locator('#fleet').evaluate((element) => window.scrollTo(0, element.offsetTop - 70));
     await shoot('page_fleet.png', {});
     await page.emulateMedia({colorScheme: 'dark'});
-    await page.setViewportSize({width: PHONE.width, height: 1300});
+    await page.setViewportSize({width: PHONE.width, height: 1240});
     await page.evaluate(() => window.scrollTo(0, 0));
     await page.waitForTimeout(500);
     await shoot('page_phone.png', {});
@@ -350,6 +481,44 @@ async function shoot(name, options) {
   assert.ok(size <= PICTURE_SIZE_MAX, `${name} has ${size} bytes`);
   console.log(`figure ${name}=${size} bytes`);
 }
+
+const wordsOf = (need) => new RegExp(need.text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+
+// A command as the page shows it where the server has that configuration; names stay last.
+const configured = (command) => command.startsWith('gradstream ')
+    ? command.replace(/( -- |$)/, ' --config /srv/fleet.toml$1') : command;
+
+// With the browser's leave into the clipboard; without it the text is selected, and says so.
+async function copies(need) {
+  const box = page.locator('.command', {hasText: need.command}).first();
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await box.getByRole('button').click();
+  await seen('#said', /The command is copied\./);
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), need.command);
+  await context.clearPermissions();
+  await page.evaluate(() => {
+    Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true});
+    document.execCommand = () => false;
+  });
+  await box.getByRole('button').click();
+  await seen('#said', /The command is selected\./);
+  assert.equal(await page.evaluate(() => getSelection().toString()), need.command);
+  await page.evaluate(() => {  // the browser's own again
+    delete navigator.clipboard;
+    delete document.execCommand;
+  });
+}
+
+// The file that the link brings.
+async function takesModel() {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#model-link').click()]);
+  assert.equal(readFileSync(await download.path()).subarray(0, 2).toString(), 'PK', 'no archive');
+  return download;
+}
+
+const PAST = [{number: 1, name: 'first try', problem: 'kpca', state: 'stopped', versions: 41, began_ms: 1.79e12,
+  ended_ms: 1.7901e12, loss: -0.9, quality: ''}, {number: 2, name: 'pumps', problem: 'kpca', state: 'finished',
+  versions: 300, began_ms: 1.791e12, ended_ms: 1.7911e12, loss: -1.1, quality: 'quality 93.1 %'}];
 
 function group(devices) {
   const found = {};

@@ -32,9 +32,13 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 SHORT = {"run.name": "page", "run.device_count": 3, "run.update_goal": 2, "run.late": "weight", "run.steps_min": 1,
          "run.task_deadline_ms": 30, "run.round_count": 30, "run.report_deadline_ms": 1500}
 DELAYS_MS = (0, 4, 12)
-PICTURED = {**SHORT, "run.name": "digits in twelve rooms", "run.device_count": 12, "run.update_goal": 9,
-            "run.task_deadline_ms": 120, "run.round_count": 400}
+# All of twelve are waited for, and one of them falls silent: from then on each version takes its whole deadline.
+PICTURED = {**SHORT, "run.name": "digits in twelve rooms", "run.device_count": 12, "run.update_goal": "all",
+            "run.update_min": 8, "run.task_deadline_ms": 120, "run.round_count": 120, "run.holdout_share": 0.2,
+            "run.evaluation_period": 4}
 PICTURED_DELAYS_MS = (2, 2, 2, 3, 3, 4, 4, 6, 9, 14, 26, 30)
+PICTURED_VERSIONS = 70  # with the silent one, and WAITED_VERSIONS after it
+WAITED_VERSIONS = 16
 ROOMS = ("attic", "balcony", "bath", "cellar", "garage", "garden", "hall", "kitchen", "lab", "office", "roof", "shed")
 
 
@@ -144,8 +148,9 @@ def check(home):
         browser.part("layout")
         browser.part("accessibility")
         browser.part("large")
-        browser.part("stalled")
-        browser.part("progress")
+        browser.part("attention")
+        browser.part("pace")
+        browser.part("runs")
         run.stop()
         browser.part("gone")
         token = home / "token"
@@ -170,9 +175,10 @@ def draw(home, folder):
         run.serve()
         run.start_devices()
         browser = Browser(run, folder)
-        run.wait_until(lambda status: status["run"]["version"] > 40, "the first versions")
-        run.processes[4].stop()  # the third room falls silent
-        run.wait_until(lambda status: status["run"]["version"] > 160, "enough versions")
+        run.wait_until(lambda status: status["run"]["version"] > PICTURED_VERSIONS, "the first versions")
+        run.processes[4].stop()  # the cellar falls silent
+        wanted = PICTURED_VERSIONS + WAITED_VERSIONS
+        run.wait_until(lambda status: status["run"]["version"] > wanted, "enough versions")
         browser.part("pictures")
         browser.process.type("end\n")
         assert browser.process.wait(SECONDS_MAX) == 0, "\n".join(browser.process.lines)

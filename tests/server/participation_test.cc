@@ -64,7 +64,10 @@ TEST(Participation, OverSelectionDrawsSoManyMore) {
   p.cohort->over_selection = static_cast<Real>(1.1);
   EXPECT_EQ(p.drawn_count(), 11U);
   p.cohort->over_selection = 1;
-  EXPECT_EQ(p.drawn_count(), 10U);
+  for (const uint32_t size : {10U, 32768U, 1000000U, 20000001U, 1U << 31}) {
+    p.cohort->cohort_size = size;
+    EXPECT_EQ(p.drawn_count(), size);
+  }
 }
 
 TEST(Participation, ChoosesAmongCandidatesOnly) {
@@ -88,6 +91,31 @@ TEST(Participation, SchemeOneChoosesInAFleetOfAnySize) {
   EXPECT_TRUE(std::ranges::is_sorted(cohort.members));
   EXPECT_EQ(std::ranges::adjacent_find(cohort.members), cohort.members.end());
   EXPECT_NEAR(std::accumulate(cohort.members.begin(), cohort.members.end(), 0.0) / 1000, 50'000, 5'000);
+}
+
+// It asks for those that it draws alone, and they are those of the shuffle of the whole fleet.
+TEST(Participation, SchemeOneCostsItsCohortAndNotItsFleet) {
+  for (const uint32_t cohort_size : {1U, 10U, 500U, 1000U}) {
+    const RunParameters p = scheme_one(cohort_size);
+    constexpr uint32_t kPopulation = 1000;
+    uint32_t asked = 0;
+    const Cohort cohort = choose_cohort(p, 3, kPopulation, [&asked](uint32_t j) {
+      ++asked;
+      return 2 * j;
+    });
+    EXPECT_EQ(asked, cohort_size);
+    RandomKey key;
+    key.seed = p.seed;
+    key.domain = RandomDomain::kClientSampling;
+    key.version = 3;
+    std::vector<uint32_t> shuffled(kPopulation);
+    choose(key, kPopulation, cohort_size, shuffled.data());
+    std::set<uint32_t> wanted;
+    for (uint32_t i = 0; i < cohort_size; ++i) {
+      wanted.insert(2 * shuffled[i]);
+    }
+    EXPECT_EQ(std::set<uint32_t>(cohort.members.begin(), cohort.members.end()), wanted);
+  }
 }
 
 TEST(Participation, SchemeTwoDrawsEachDeviceWithItsProbability) {

@@ -1,6 +1,7 @@
 #include "server/rules/progress_watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -138,6 +139,29 @@ TEST(ProgressWatch, AChangeBetweenCalmStatesIsToldWhenItHasStood) {
   }
   EXPECT_EQ(told, std::vector<ProgressState>(
                       {ProgressState::kStarting, ProgressState::kStillFalling, ProgressState::kSettled}));
+}
+
+// After round 120 the last 30 rounds make 1 to 3 % of the whole fall, to and fro around the bound of 2 %, and from
+// round 420 on 6 %.
+TEST(ProgressWatch, ARunNearItsBoundStaysSettledUntilItFallsAgain) {
+  ProgressWatch watch;
+  std::vector<ProgressState> told;
+  uint32_t crossings = 0;
+  ProgressState judged = ProgressState::kStarting;
+  double loss = 10;
+  for (uint32_t round = 0; round < 520; ++round) {
+    loss -= round < 80 ? 0.05 : round < 120 ? 0 : round < 420 ? 0.0027 : 0.01;
+    const double wave = round < 120 ? 0 : 0.02 * std::sin(round * 2 * 3.14159265 / 60);
+    watch.add({.promise = 1e-3, .loss = loss + wave});
+    if (told.empty() || told.back() != watch.view().state) {
+      told.push_back(watch.view().state);
+    }
+    crossings += round >= 150 && watch.judged() != judged ? 1 : 0;
+    judged = watch.judged();
+  }
+  EXPECT_GT(crossings, 8U) << "the round alone says one and the other";
+  EXPECT_EQ(told, std::vector<ProgressState>({ProgressState::kStarting, ProgressState::kStillFalling,
+                                              ProgressState::kSettled, ProgressState::kStillFalling}));
 }
 
 TEST(ProgressWatch, ALossThatIsNoNumberDivergesAndDoesNoHarm) {

@@ -154,6 +154,40 @@ TEST(RunExport, IsWrittenRecordByRecordAndTheSameEachTime) {
   EXPECT_EQ(find_version(empty, 0, &version), VersionSearch::kNone);
 }
 
+// Behind a cut it begins at the checkpoint, and says so; nothing of it is another figure than before.
+TEST(RunExport, ACutJournalSaysWhatIsNotThere) {
+  Exported e;
+  e.server.coordinator->set_checkpoints(1, 0);
+  for (int round = 0; round < 3; ++round) {
+    e.server.round(3);
+  }
+  ASSERT_EQ(e.server.checkpoints.size(), 3U);
+  const Json whole = Json::parse(e.text(5));
+  for (const Checkpoint& checkpoint : e.server.checkpoints) {
+    uint64_t written = 0;
+    ASSERT_EQ(e.server.store.write_checkpoint(checkpoint, &written), StoreStatus::kOk);
+  }
+  bool has_more = false;
+  ASSERT_EQ(e.server.store.cut({false, 0, 2}, &has_more), StoreStatus::kOk);
+  const std::string text = e.text(5);
+  EXPECT_EQ(e.problem, "");
+  const Json lineage = Json::parse(text);
+  EXPECT_EQ(lineage["dropped"]["before_version"], 3);
+  EXPECT_EQ(lineage["dropped"]["digest"], whole["versions"][3]["digest"]);
+  ASSERT_EQ(lineage["versions"].size(), 2U);
+  EXPECT_EQ(lineage["versions"][0], whole["versions"][4]);
+  EXPECT_EQ(lineage["versions"][1], whole["versions"][5]);
+  EXPECT_EQ(lineage["model"], whole["model"]);
+  LineageHead head;
+  ASSERT_TRUE(parse_lineage_head(text.substr(0, text.find('\n')), &head));
+  EXPECT_EQ(head.dropped, lineage["dropped"]["records"]);
+  uint32_t version = 0;
+  EXPECT_EQ(find_version(e.server.store, 3, &version), VersionSearch::kDropped);
+  EXPECT_EQ(find_version(e.server.store, 4, &version), VersionSearch::kFound);
+  EXPECT_EQ(find_version(e.server.store, 9, &version), VersionSearch::kNotThere);
+  EXPECT_EQ(find_version(e.server.store, UINT32_MAX, &version), VersionSearch::kFound);
+}
+
 TEST(RunExport, AJournalThatWasChangedIsNoticed) {
   Exported e;
   std::vector<JournalRecord> records = e.server.store.records();

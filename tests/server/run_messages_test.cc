@@ -55,6 +55,7 @@ TEST(RunMessages, ADeviceReadsTheTaskThatWasWritten) {
   EXPECT_EQ(read.estimator.directions.kind, DirectionKind::kSign);
   EXPECT_EQ(read.estimator.directions.direction_count, 4U);
   EXPECT_EQ(read.estimator.directions.owner, 0U);  // the one group
+  EXPECT_EQ(read.estimator.batch_size, 32U);
   EXPECT_EQ(read.estimator.batch_schedule_count, 3U);
   EXPECT_EQ(read.estimator.batch_schedule[2], 300U);
   EXPECT_EQ(read.solver, SolverId::kTangentMean);

@@ -36,7 +36,9 @@ class FillingStore : public Store {
   StoreStatus append(std::span<const JournalRecord> batch) override {
     return full ? StoreStatus::kFull : store_.append(batch);
   }
-  StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override { return store_.read(visit); }
+  StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override {
+    return store_.read_after(sequence, visit);
+  }
   std::atomic<bool> full = false;
 
  private:
@@ -134,17 +136,21 @@ class Script {
     capabilities.manifolds = capabilities.solvers = capabilities.estimators = capabilities.encodings = ~0U;
     capabilities.problems_count = 1;
     std::strcpy(capabilities.problems[0], "kpca");
+    capabilities.features = features;
     return peer_.send(hello);
   }
   bool say_hello() {
     return life_.until([&] { return peer_.established(); }) && send_hello() && wait_for(gs_ServerMessage_welcome_tag);
   }
   void take_task(const gs_Task& task) { task_ = task; }
-  bool get_task(const gs_Pull& held = {}) {
+  bool send_pull(const gs_Pull& held) {
     DeviceMessage pull = {};
     pull.which_body = gs_DeviceMessage_pull_tag;
     pull.body.pull = held;
-    if (!peer_.send(pull) || !wait_for(gs_ServerMessage_task_tag)) {
+    return peer_.send(pull);
+  }
+  bool get_task(const gs_Pull& held = {}) {
+    if (!send_pull(held) || !wait_for(gs_ServerMessage_task_tag)) {
       return false;
     }
     task_ = last.body.task;
@@ -187,6 +193,7 @@ class Script {
   ServerMessage last = {};
   uint32_t log_chunk_count = 0;
   uint32_t directions = kDirections;
+  uint32_t features = 0;
 
  private:
   Life& life_;
@@ -360,6 +367,56 @@ TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
 }
 
 // As a paused machine or a stopped process: what both devices sent in time lies in the sockets when the server wakes.
+// A device that waits on the server: it has its next task at once, and its place where another one wants it.
+TEST_P(ServerThreads, AHeldDeviceHasItsTaskAndGivesItsPlace) {
+  Config config = this->config();
+  config.server.listener.connection_count_max = 2;
+  Life life(config);
+  Script one(life, 1);
+  Script two(life, 2);
+  one.features = 1U << static_cast<uint32_t>(gs_Feature_FEATURE_HELD_PULL);
+  const gs_Pull pull = {false, 0, 0, 60'000};
+  const auto is_held = [&] { return life.server->coordinator().round_progress().held == 1; };
+  ASSERT_TRUE(one.say_hello() && two.say_hello());
+  ASSERT_TRUE(one.get_task(pull) && two.get_task());
+  ASSERT_TRUE(one.send_and_get_verdict(0.125F, gs_Verdict_VERDICT_FOLDED));
+  EXPECT_TRUE(one.last.body.ack.hold);
+  ASSERT_TRUE(one.send_pull(pull) && life.until(is_held));
+  ASSERT_TRUE(two.send_and_get_verdict(0.125F, gs_Verdict_VERDICT_FOLDED));
+  EXPECT_FALSE(two.last.body.ack.hold);
+  ASSERT_TRUE(one.wait_for(gs_ServerMessage_task_tag)) << "without another Pull";
+  EXPECT_EQ(one.last.body.task.version, 1U);
+  one.take_task(one.last.body.task);
+
+  // Another one waits for a place, where both have work; then the first one has none.
+  ASSERT_TRUE(two.get_task());
+  life.enrol(3);
+  Script three(life, 3);
+  ASSERT_TRUE(life.until(
+      [&] { return !three.peer().established() && life.server->counters().arrivals.connections_accepted == 3; }));
+  ASSERT_TRUE(one.send_and_get_verdict(0.125F, gs_Verdict_VERDICT_FOLDED));
+  ASSERT_TRUE(one.send_pull(pull));
+  ASSERT_TRUE(one.wait_for(gs_ServerMessage_wait_tag));
+  EXPECT_EQ(one.last.body.wait.cause, gs_WaitCause_WAIT_CAUSE_ANSWERED);
+  ASSERT_TRUE(one.wait_for(gs_ServerMessage_drain_tag));
+  ASSERT_TRUE(life.until([&] { return one.peer().gone(); }));
+  one.peer().raw().close();
+  EXPECT_TRUE(three.say_hello());
+  EXPECT_EQ(life.server->counters().arrivals.places_yielded, 1U);
+}
+
+TEST_P(ServerThreads, ADrainAnswersWhoIsHeld) {
+  Life life(config());
+  Script one(life, 1);
+  one.features = 1U << static_cast<uint32_t>(gs_Feature_FEATURE_HELD_PULL);
+  ASSERT_TRUE(one.say_hello() && one.get_task());
+  ASSERT_TRUE(one.send_and_get_verdict(0.125F, gs_Verdict_VERDICT_FOLDED));
+  ASSERT_TRUE(one.send_pull({false, 0, 0, 60'000}));
+  ASSERT_TRUE(life.until([&] { return life.server->coordinator().round_progress().held == 1; }));
+  life.server->drain();
+  EXPECT_TRUE(one.wait_for(gs_ServerMessage_wait_tag) && one.wait_for(gs_ServerMessage_drain_tag));
+}
+
 TEST_P(ServerThreads, WhatCameDuringAStandstillCountsBeforeTheDeadline) {
   Config deadline = config();
   deadline.run.trigger->report_deadline_ms = 200;
@@ -451,12 +508,12 @@ TEST_P(ServerThreads, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
   far.run.wire->log_size_max = 1 << 20;
   Life life(far);
   ASSERT_TRUE(life.until([&] { return life.log.count("version") == 1; }));
-  const gs_Pull at_zero = {true, 0, life.server->coordinator().model().digest()};
+  const gs_Pull at_zero = {true, 0, life.server->coordinator().model().digest(), 0};
   Script one(life, 1);
   one.directions = far.run.local->direction_count;
   ASSERT_TRUE(one.say_hello());
   for (uint32_t round = 0; round < kRounds; ++round) {
-    ASSERT_TRUE(one.get_task({true, round, life.server->coordinator().model().digest()}));
+    ASSERT_TRUE(one.get_task({true, round, life.server->coordinator().model().digest(), 0}));
     ASSERT_TRUE(one.send_and_get_verdict(0.01F, gs_Verdict_VERDICT_FOLDED));
     ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == round + 1; }));
   }

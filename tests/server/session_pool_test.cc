@@ -90,12 +90,13 @@ TEST(SessionPool, WhatIsSentLeavesWithTheFlushAndIsTakenOffItsGauge) {
   message.which_body = gs_ServerMessage_wait_tag;
   QueueGauge gauge = 0;
   SessionOrder order = order_of(SessionOrder::Kind::kSend, 1);
-  ASSERT_EQ(make_frame(message, SessionLimits(), &gauge, &order.frame), Status::kOk);
-  EXPECT_EQ(gauge, order.frame.bytes.size() + kQueuedFrameOverhead);
+  ASSERT_EQ(make_frame(message, SessionLimits(), &gauge, pool.pool.frames(), &order.frame), Status::kOk);
+  EXPECT_EQ(gauge, order.frame.size() + kQueuedFrameOverhead);
   SessionLimits small;
   small.queue_size_max = static_cast<uint32_t>(gauge);
   OutFrame more;
-  EXPECT_EQ(make_frame(message, small, &gauge, &more), Status::kOutOfMemory) << "what waits already counts";
+  EXPECT_EQ(make_frame(message, small, &gauge, pool.pool.frames(), &more), Status::kOutOfMemory)
+      << "what waits already counts";
   pool.pool.follow(order);
   EXPECT_EQ(pool.counters.traffic.frames_sent, 0U);
   pool.pool.flush();

@@ -307,6 +307,29 @@ TEST(Session, AfterATaskWithoutADeadlineTheSessionMayBeIdle) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3 * kShortMs));
 }
 
+// The Ack may stand for the next Pull, which the server may hold.
+TEST(Session, AfterAnAckThatHoldsTheSessionMayBeIdle) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  limits.session.session_idle_max_ms = 4 * kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  e.server.answer = [&](SessionId) {
+    ServerMessage ack = {};
+    ack.which_body = gs_ServerMessage_ack_tag;
+    ack.body.ack.task_sequence = 1;
+    ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
+    ack.body.ack.hold = true;
+    EXPECT_FALSE(is_rest(ack));
+    e.session()->send(ack);
+  };
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3 * kShortMs));
+}
+
 TEST(Session, WhileTheServerOwesAnAnswerThePeerIsNotLate) {
   ListenerLimits limits = patient();
   limits.session.answer_deadline_ms = kShortMs;

@@ -43,15 +43,32 @@ void write_format_1(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
-// Signs the rows of meta as they are, as a server of their own format had.
-void sign_meta(const std::string& path) {
+void edit(const std::string& path, const std::string& sql) {
   sqlite3* connection = nullptr;
   ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
   ASSERT_EQ(register_row_crc(connection), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(connection, "UPDATE meta SET crc32c=gs_row_crc(key,value)", nullptr, nullptr, nullptr),
-            SQLITE_OK)
-      << sqlite3_errmsg(connection);
+  EXPECT_EQ(sqlite3_exec(connection, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
   sqlite3_close(connection);
+}
+
+// Signs the rows of meta as they are, as a server of their own format had.
+void sign_meta(const std::string& path) { edit(path, "UPDATE meta SET crc32c=gs_row_crc(key,value)"); }
+
+// A database of devices a, b and c in the last format before numbers of changes.
+void write_format_7(const SqliteOptions& options) {
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
+    for (const char* const name : {"a", "b", "c"}) {
+      ASSERT_TRUE(value_of(database.add_device(name, key_of(1), 7)));
+    }
+  }
+  edit(options.path,
+       "DROP INDEX devices_by_change; DROP INDEX devices_by_expiry; ALTER TABLE devices DROP COLUMN changed;"
+       "UPDATE devices SET crc32c=gs_row_crc(device_index,name,key,created_ms,state,generation,previous_key,"
+       "previous_until_ms,claim);"
+       "UPDATE meta SET value=7 WHERE key='schema_version'");
+  sign_meta(options.path);
 }
 
 // Each row's columns as SQL literals, which keep every bit.
@@ -128,6 +145,7 @@ TEST(SqliteDatabase, AJournalOfTheFormatWithoutNotesGoesOn) {
   sqlite3* connection = nullptr;
   ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(connection,
+                         "DROP INDEX devices_by_change; ALTER TABLE devices DROP COLUMN changed;"
                          "ALTER TABLE journal DROP COLUMN notes;"
                          "UPDATE meta SET value=5,crc32c=0 WHERE key='schema_version'",
                          nullptr, nullptr, nullptr),
@@ -150,6 +168,88 @@ TEST(SqliteDatabase, AJournalOfTheFormatWithoutNotesGoesOn) {
             StoreStatus::kOk)
       << database.error();
   EXPECT_EQ(count, 3U);
+}
+
+// The last format before checkpoints. Its file gives empty pages back from now on, as a new one does.
+TEST(SqliteDatabase, ADatabaseWithoutCheckpointsGetsThem) {
+  const Folder folder;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
+    ASSERT_TRUE(database.create_run(run_row()).is_ok());
+    SqliteStore journal(database, 1);
+    ASSERT_EQ(journal.append(batch_of(1, 40)), StoreStatus::kOk);
+  }
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(options.path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection,
+                         "DROP INDEX devices_by_change; ALTER TABLE devices DROP COLUMN changed;"
+                         "DROP TABLE checkpoints; DROP TABLE checkpoint_pieces; PRAGMA auto_vacuum=NONE; VACUUM;"
+                         "UPDATE meta SET value=6,crc32c=0 WHERE key='schema_version'",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+  sign_meta(options.path);
+  {
+    SqliteDatabase command;  // comes before the server, and brings the file to this format
+    ASSERT_EQ(command.open(options), StoreStatus::kOk) << command.error();
+  }
+  options.is_owner = true;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
+  SqliteStore journal(database, 1);
+  std::vector<CheckpointHead> heads;
+  EXPECT_EQ(journal.read_heads(&heads), StoreStatus::kOk) << database.error();
+  uint64_t count = 0;
+  EXPECT_EQ(journal.read([&count](const JournalRecord& record) { return record == record_of(++count); }),
+            StoreStatus::kOk);
+  EXPECT_EQ(count, 40U);
+  ASSERT_EQ(sqlite3_open(options.path.c_str(), &connection), SQLITE_OK);
+  sqlite3_stmt* mode = nullptr;
+  ASSERT_EQ(sqlite3_prepare_v2(connection, "PRAGMA auto_vacuum", -1, &mode, nullptr), SQLITE_OK);
+  EXPECT_EQ(sqlite3_step(mode), SQLITE_ROW);
+  EXPECT_EQ(sqlite3_column_int(mode, 0), 2);
+  sqlite3_finalize(mode);
+  sqlite3_close(connection);
+}
+
+// Every device is there, and from now on a change tells its rows.
+TEST(SqliteDatabase, ADatabaseWithoutNumbersOfChangesGetsThem) {
+  const Folder folder;
+  const SqliteOptions options = options_for(folder.file("a.db"));
+  ASSERT_NO_FATAL_FAILURE(write_format_7(options));
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
+  EXPECT_EQ(value_of(database.devices()).size(), 3U);
+  const uint64_t before = value_of(database.change_count());
+  EXPECT_EQ(before, 3U);
+  EXPECT_TRUE(value_of(database.devices_changed_after(before)).empty());
+  ASSERT_TRUE(value_of(database.revoke_device("b")));
+  const std::vector<EnrolledDevice> changed = value_of(database.devices_changed_after(before));
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_EQ(changed[0].name, "b");
+}
+
+// A row in which one bit has changed is damage in an older format too: it is named, and not signed anew.
+TEST(SqliteDatabase, NoNewFormatSignsADamagedRow) {
+  const Folder folder;
+  const SqliteOptions options = options_for(folder.file("a.db"));
+  ASSERT_NO_FATAL_FAILURE(write_format_7(options));
+  const auto whole = rows_of(options.path, "devices", {"name", "state", "crc32c"});
+  edit(options.path, "UPDATE devices SET state=3 WHERE name='b'");
+  const auto damaged = rows_of(options.path, "devices", {"name", "state", "crc32c"});
+  EXPECT_NE(damaged, whole);
+  for (int opening = 0; opening < 2; ++opening) {
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options), StoreStatus::kCorrupt);
+    EXPECT_THAT(database.error(), HasSubstr("row b of table devices does not fit its checksum; restore"));
+    EXPECT_EQ(rows_of(options.path, "devices", {"name", "state", "crc32c"}), damaged);
+  }
+  edit(options.path, "UPDATE devices SET state=2 WHERE name='b'");
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options), StoreStatus::kOk) << database.error();
 }
 
 // What was called otherwise is brought to its name of today, in both texts, and nothing else is touched.

@@ -198,7 +198,7 @@ def check_labels(home):
         run.stop_run()
         for problem, words in {"kpca": f"none of the {DEVICES} devices has trained kpca so far, {DEVICES} have trained "
                                        "logistic", "logistic": f"have_trained={DEVICES}"}.items():
-            began = fleet.command([fleet.SERVER, "run", "start", "--config", run.config, "--set",
+            began = fleet.command([fleet.SERVER, "run", "start", "--force", "--config", run.config, "--set",
                                    f"run.problem={problem}"], "run start")
             check(words in began, f"run start does not say who has trained {problem}: {began}")
             run.stop_run()

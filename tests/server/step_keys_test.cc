@@ -69,5 +69,40 @@ TEST(StepKeys, WithAutoAStepOfItsOwnIsRefusedByItsKey) {
   EXPECT_THAT(check_parameters(delayed).sentence, testing::StartsWith("step_size, delay_rule:"));
 }
 
+// 0.8 to 0.2 in four rounds, and again.
+TEST(StepKeys, ACycleFallsFromItsFirstStepToItsLast) {
+  RunParameters p = scalar_parameters();
+  p.steps->server_step = 0.8F;
+  EXPECT_EQ(server_step_at(p, 7), 0.8F) << "no cycle";
+  p.steps.keys().server_step_cycle = 4;
+  p.steps.keys().server_step_low = 0.2F;
+  EXPECT_EQ(check_parameters(p).sentence, "");
+  const double expected[] = {0.8, 0.6, 0.4, 0.2, 0.8, 0.6};
+  for (uint32_t round = 0; round < std::size(expected); ++round) {
+    EXPECT_NEAR(server_step_at(p, round), expected[round], 1e-6) << round;
+  }
+}
+
+TEST(StepKeys, EveryBadCycleIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"server_step_low, server_step_cycle:", [](RunParameters* p) { p->steps.keys().server_step_cycle = 0; }},
+      {"server_step_cycle, round_count:", [](RunParameters* p) { p->steps.keys().server_step_cycle = 1; }},
+      {"server_step_cycle, round_count:",
+       [](RunParameters* p) { p->steps.keys().server_step_cycle = p->trigger->round_count + 1; }},
+      {"server_step_low, server_step:", [](RunParameters* p) { p->steps.keys().server_step_low = 1.5F; }},
+      {"server_step_low: needs a number above 0 (a server_step_cycle); it is 0",
+       [](RunParameters* p) { p->steps.keys().server_step_low = 0; }},
+      {"server_step_cycle, step_size:",
+       [](RunParameters* p) {
+         p->steps->step_size = 0;
+         p->steps->step_decay = 0;
+       }},
+  };
+  RunParameters p = scalar_parameters();
+  p.steps.keys().server_step_cycle = 2;
+  p.steps.keys().server_step_low = 0.5F;
+  expect_refused(p, cases);
+}
+
 }  // namespace
 }  // namespace gradstream

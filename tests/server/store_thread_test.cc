@@ -23,7 +23,9 @@ class FakeStore : public Store {
     }
     return StoreStatus::kOk;
   }
-  StoreStatus read(const std::function<bool(const JournalRecord&)>&) override { return StoreStatus::kOk; }
+  StoreStatus read_after(uint64_t, const std::function<bool(const JournalRecord&)>&) override {
+    return StoreStatus::kOk;
+  }
 
   std::atomic<bool> failing = false;
   std::atomic<int> tries = 0;

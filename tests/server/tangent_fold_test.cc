@@ -79,5 +79,24 @@ TEST(TangentFold, DividesByThePopulationWhereParticipationIsUnbiased) {
   }
 }
 
+// S times the unit of the weights, 2^15, is beyond 32 bits from 131,072 devices on.
+TEST(TangentFold, DividesByALargePopulation) {
+  RunParameters p = plane();
+  p.cohort->participation = Participation::kSchemeTwo;
+  p.cohort->participation_probability = "0.5";
+  p.fold->fold_weight = FoldWeight::kUniform;
+  Fixture f(p);
+  VersionRecord opened;
+  opened.cohort = {1U << 18, {1, 3}};
+  f.fold.begin(opened);
+  const std::vector<Real> zeta(kSize, 64);
+  for (uint32_t device = 0; device < 64; ++device) {
+    ASSERT_EQ(add(&f.fold, {0, 0, 1, static_cast<uint16_t>(kStalenessOne), zeta}), Status::kOk);
+  }
+  std::vector<Real> mean;
+  ASSERT_EQ(f.fold.finish(&mean), Status::kOk);
+  EXPECT_EQ(mean[0], 0x1p-6F);  // 64 * 64 / 2^18
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -101,5 +101,17 @@ TEST(TriggerKeys, ADeadlineMayBeShortWhereNobodyIsDropped) {
   EXPECT_EQ(check_parameters(p).sentence, "");
 }
 
+TEST(TriggerKeys, OnlyTheServerThatHasTheGradientStopsByIt) {
+  const RefusedCase cases[] = {
+      {"stop_gradient_norm, solver:", [](RunParameters* p) { p->trigger.keys().stop_gradient_norm = 1e-3F; }},
+  };
+  expect_refused(tangent_parameters(), cases);
+  RunParameters p = tangent_parameters();
+  p.local->solver = SolverId::kSvrg;
+  p.local->batch_mode = BatchMode::kAll;
+  p.trigger.keys().stop_gradient_norm = 1e-3F;
+  EXPECT_EQ(check_parameters(p).sentence, "");
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/limits.h"
 #include "server/run/run_core.h"
 #include "tests/support/campaign.h"
 #include "tests/support/server_support.h"
@@ -97,6 +98,34 @@ TEST(Trigger, ABufferClosesByItsCount) {
   progress.on_time_count = progress.late_count = 0;
   progress.is_past_deadline = true;
   EXPECT_EQ(judge_round(p, progress).decision, RoundDecision::kExtend);
+}
+
+// Where updates or answers are kept, a version closes with as many as are kept, however many devices are asked.
+TEST(Trigger, AVersionThatTakesNoMoreCloses) {
+  const RunParameters plain = tangent_parameters();
+  RunParameters kept = plain;
+  kept.fold->weight_share_max = 0.5F;
+  constexpr uint32_t kMost = kKeptUpdateCountMax;
+  EXPECT_EQ(update_goal(plain, 100000), 100000U);
+  EXPECT_EQ(update_goal(kept, 100000), kMost);
+  EXPECT_EQ(update_least(kept, 100000), kMost);
+  EXPECT_EQ(wanted_updates(kept, 100000), 100000U);
+  EXPECT_EQ(goal_of_all(plain, 100000, false), 100000U);
+  EXPECT_EQ(goal_of_all(plain, 100000, true), kMost);
+  EXPECT_EQ(goal_of_all(plain, 9, true), 9U);
+  RoundProgress progress;
+  progress.asked_count = 100000;
+  progress.on_time_count = kMost;
+  EXPECT_EQ(judge_round(plain, progress).decision, RoundDecision::kWait);
+  EXPECT_EQ(judge_round(kept, progress).trigger, Trigger::kGoal);
+  --progress.on_time_count;
+  EXPECT_EQ(judge_round(kept, progress).decision, RoundDecision::kWait);
+  progress.late_count = 1;  // it fills the version, too
+  EXPECT_EQ(judge_round(kept, progress).trigger, Trigger::kGoal);
+  progress.is_anchor = true;
+  EXPECT_EQ(judge_round(plain, progress).decision, RoundDecision::kWait);
+  progress.keeps_answers = true;
+  EXPECT_EQ(judge_round(plain, progress).trigger, Trigger::kGoal);
 }
 
 // ---- Runs whose devices die ----

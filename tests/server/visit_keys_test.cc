@@ -14,6 +14,7 @@
 #include "server/run/check_parameters.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
+#include "server/run/step_keys.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 
@@ -42,6 +43,13 @@ RunParameters run_where(std::string_view where) {
     p.steps->step_rule = StepRule::kBarzilaiBorwein;
     p.steps->step_decay = 0;
     p.steps->step_min = p.steps->step_max = 1;
+  } else if (where == "solver `svrg`") {
+    p = tangent_parameters();
+    p.local->solver = SolverId::kSvrg;
+    p.local->batch_mode = BatchMode::kAll;
+  } else if (where == "a `server_step_cycle`") {
+    p.steps.keys().server_step_cycle = 2;
+    p.steps.keys().server_step_low = p.steps->server_step;
   } else if (where == "`scheme_1`") {
     p.local->correction_form = CorrectionForm::kNone;
     p.cohort->participation = Participation::kSchemeOne;
@@ -51,6 +59,14 @@ RunParameters run_where(std::string_view where) {
     p.trigger->late = LatePolicy::kWeight;
   } else if (where == "a `delay_rule`") {
     p = asynchronous_parameters();
+  } else if (where == "`batch_growth` above 0") {
+    p.local->batch_mode = BatchMode::kCommon;
+    p.local->batch_size = 1;
+    p.local.keys().batch_growth = 1;
+    p.local.keys().batch_size_max = 2;
+  } else if (where == "rule `ortho_grad`") {
+    p = asynchronous_parameters();
+    p.delay->delay_rule = DelayRule::kOrthoGrad;
   }
   return p;
 }
@@ -110,7 +126,7 @@ TEST(VisitKeys, EveryRunThatARangeBelongsToIsValid) {
   std::set<std::string> wheres;
   RunParameters p;
   visit_keys(p, [&](const Key& key, const auto&) { wheres.insert(key.range.where); });
-  EXPECT_EQ(wheres.size(), 9U) << "give run_where() the new one";
+  EXPECT_EQ(wheres.size(), 13U) << "give run_where() the new one";
   for (const std::string& where : wheres) {
     EXPECT_EQ(check_parameters(run_where(where)).sentence, "") << where;
   }

@@ -32,8 +32,8 @@ WatchSnapshot example() {
   snapshot.has_version = true;
   snapshot.version = 7;
   snapshot.round = {9, 4, 6};
-  snapshot.devices_active = 9;
-  snapshot.devices_revoked = 1;
+  snapshot.enrolled.active = 9;
+  snapshot.enrolled.revoked = 1;
   snapshot.shell.handshakes.wrong_keys += 11;
   snapshot.coordinator.updates_folded = 123456789012;
   snapshot.coordinator.steps_clamped = 3;
@@ -49,11 +49,13 @@ WatchSnapshot example() {
   snapshot.rounds.push_back(round);
   snapshot.coordinator.refusals[gs_Reason_REASON_TOO_STALE] = 5;
   snapshot.silent_after_ms = 1000;
+  snapshot.place.command_options = "--config '/srv/a fleet.toml'";
   DeviceStatus device;
   device.name = "kitchen";
   device.board = "mps2-an386";
   device.firmware_version = "1.0\xff\xfe\"<script>";
   device.step_time_us = 1500;
+  device.holds = true;
   snapshot.devices = std::make_shared<std::vector<DeviceStatus>>(1, device);
   snapshot.devices_taken_ms = 1700000000999;
   return snapshot;
@@ -157,6 +159,14 @@ TEST(Watch, StatusIsJson) {
   EXPECT_EQ(status["rounds"][1]["loss_before"], 0.25);
   EXPECT_EQ(status["rounds"][1]["wire_bytes_sent"], 77);
   EXPECT_EQ(status["ready"], true);
+  EXPECT_EQ(status["attention"][0]["id"], "stalled");
+  EXPECT_EQ(status["attention"][0]["level"], "stops");
+  EXPECT_EQ(status["attention"][0]["command"], "");
+  EXPECT_EQ(status["command_options"], "--config '/srv/a fleet.toml'");
+  EXPECT_THAT(metrics_text(snapshot, http), HasSubstr("gradstream_attention{id=\"stalled\"} 1\n"));
+  EXPECT_THAT(metrics_text(snapshot, http), HasSubstr("gradstream_attention{id=\"disk_low\"} 0\n"));
+  EXPECT_TRUE(status["pace"]["seconds_left"].is_null());
+  EXPECT_EQ(status["pace"]["best_loss"], 0.25);
   EXPECT_EQ(status["run"]["parameters"]["late"], "weight");
   EXPECT_EQ(status["run"]["parameters"]["step_size"], "auto");
   EXPECT_THAT(status_json(snapshot, http), HasSubstr("\"smoothing\":0.1,"));
@@ -172,7 +182,29 @@ TEST(Watch, StatusIsJson) {
   EXPECT_EQ(devices["devices"][0]["device"], "kitchen");
   EXPECT_EQ(devices["devices"][0]["step_time_us"], 1500);
   EXPECT_EQ(devices["devices"][0]["board"], "mps2-an386");
+  EXPECT_EQ(devices["devices"][0]["holds"], true);
   EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+}
+
+TEST(Watch, RunsAreTheOthersAndTheServedOne) {
+  const HttpCounters http;
+  WatchSnapshot snapshot = example();
+  snapshot.place.run_created_ms = 1699999999000;
+  const auto past = std::make_shared<std::vector<PastRun>>(2);
+  (*past)[0] = {1, "old", "kpca", "finished", 40, 1600000000000, 1600000009000, 0.5, "quality 94.2 %"};
+  (*past)[1] = {4, "next", "kpca", "paused", 0, 1700000000000, 0, std::nullopt, ""};
+  snapshot.past_runs = past;
+  const Json status = Json::parse(watch_response({"/status/runs"}, &snapshot, http, 5000).body);
+  EXPECT_EQ(status["served"], 3);
+  ASSERT_EQ(status["runs"].size(), 3U);
+  EXPECT_EQ(status["runs"][0]["quality"], "quality 94.2 %");
+  EXPECT_EQ(status["runs"][0]["ended_ms"], 1600000009000);
+  EXPECT_EQ(status["runs"][1]["number"], 3);
+  EXPECT_EQ(status["runs"][1]["state"], "stalled");
+  EXPECT_EQ(status["runs"][1]["versions"], 7);
+  EXPECT_EQ(status["runs"][1]["loss"], 0.25);
+  EXPECT_TRUE(status["runs"][1]["ended_ms"].is_null()) << "it is not over";
+  EXPECT_TRUE(status["runs"][2]["loss"].is_null());
 }
 
 TEST(Watch, HealthAndReadiness) {
@@ -190,15 +222,15 @@ TEST(Watch, HealthAndReadiness) {
   EXPECT_EQ(status("/readyz", 5001 + kWatchStaleMs), 503U);
   EXPECT_EQ(status("/metrics", 5001 + kWatchStaleMs), 200U) << "the last figures";
   EXPECT_EQ(status("/status/devices", 5000), 200U);
-  snapshot.is_storage_failed = true;
+  snapshot.place.is_storage_failed = true;
   EXPECT_EQ(status("/readyz", 5000), 503U);
   EXPECT_EQ(status("/healthz", 5000), 200U);
-  snapshot.database_fault = "database a.db was removed; put it back";
+  snapshot.place.database_fault = "database a.db was removed; put it back";
   EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "database a.db was removed; put it back\n")
       << "the cause of the other one";
   EXPECT_EQ(Json::parse(status_json(snapshot, http))["database_fault"], "database a.db was removed; put it back");
-  snapshot.database_fault.clear();
-  snapshot.is_storage_failed = false;
+  snapshot.place.database_fault.clear();
+  snapshot.place.is_storage_failed = false;
   snapshot.is_draining = true;
   EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "draining\n");
 }
@@ -214,6 +246,10 @@ TEST(Watch, AStallThatNoWaitingEndsIsNotReadyAndSaysWhy) {
   EXPECT_EQ(response.status, 503U);
   EXPECT_EQ(response.body,
             "the run is stalled, cause=out_of_range: 2 of 2 devices (a,b) are refused; lower fold_scale_log2\n");
+  snapshot.run_state = gs_RunState_RUN_STATE_FINISHED;  // why a run ended is no reason not to be ready
+  EXPECT_TRUE(Json::parse(status_json(snapshot, http))["run"]["stall"].is_null());
+  EXPECT_EQ(Json::parse(status_json(snapshot, http))["run"]["end"]["cause"], "out_of_range");
+  snapshot.run_state = gs_RunState_RUN_STATE_STALLED;
   const Json stall = Json::parse(status_json(snapshot, http))["run"]["stall"];
   EXPECT_EQ(stall["cause"], "out_of_range");
   EXPECT_EQ(stall["text"], "2 of 2 devices (a,b) are refused");

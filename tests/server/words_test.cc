@@ -55,8 +55,6 @@ TEST(Words, ThePageKnowsEveryStateOfARun) {
   EXPECT_EQ(states, words_of<gs_RunState>());
 }
 
-TEST(Words, ThePageKnowsEveryStateOfProgress) { EXPECT_EQ(keys_of("/page.js", "PROGRESS"), words_of<ProgressState>()); }
-
 TEST(Words, TheMetricsHaveEveryStateOfProgress) {
   const std::string text = metrics_text({}, {});
   for (const std::string& word : words_of<ProgressState>()) {
@@ -70,14 +68,14 @@ std::string text_of_file(const std::string& path) {
 }
 
 TEST(Words, TheDocumentationHasARowForEveryStanding) {
-  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
+  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/how-to/watch.md");
   for (const std::string& word : words_of<DeviceStanding>()) {
     EXPECT_NE(text.find("\n| `" + word + "` | "), std::string::npos) << word;
   }
 }
 
 TEST(Words, TheDocumentationHasARowForEveryStateOfProgress) {
-  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
+  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/how-to/quality.md");
   for (const std::string& word : words_of<ProgressState>()) {
     EXPECT_NE(text.find("\n| `" + word + "` | "), std::string::npos) << word;
   }
@@ -85,7 +83,7 @@ TEST(Words, TheDocumentationHasARowForEveryStateOfProgress) {
 
 // What `status` says of a round: the state before any event, or the last event.
 TEST(Words, TheDocumentationNamesEveryStateOfARound) {
-  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/operating.md");
+  const std::string text = text_of_file(GS_SOURCE_DIR "/docs/how-to/watch.md");
   const size_t begin = text.find("\n| `state` | `waiting`");
   ASSERT_NE(begin, std::string::npos);
   const std::string row = text.substr(begin, text.find('\n', begin + 1) - begin);

@@ -4,6 +4,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
+#include "server/rules/aggregator.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
 #include "sim/simulation.h"
@@ -60,7 +61,7 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
       }
     }
     for (size_t i = 0; i < kFaultCount; ++i) {
-      EXPECT_GT(faults[i], 0U) << kFaultNames[i];
+      EXPECT_EQ(faults[i] == 0, (kHoldFaultBits >> i & 1U) != 0) << kFaultNames[i];
     }
   }
 }
@@ -98,6 +99,54 @@ SimOptions memory_options(CorrectionForm form, bool uploads_means) {
   options.uploads_means = uploads_means;
   options.correction_form = form;
   return options;
+}
+
+// The updates of a version go to several sums, by device, and are merged when it closes: no fault and no number of sums
+// changes the model. At the end of each run one sum replays the journal to the same state.
+TEST(Simulation, OneDigestWithAnyNumberOfAggregators) {
+  std::vector<SimOptions> runs(5);
+  runs[1].stream = StreamKind::kTangentBlock;
+  runs[2].stream = StreamKind::kTangentBlock;
+  runs[2].tangent_solver = SolverId::kTangentMean;
+  runs[3].stream = StreamKind::kTangentBlock;
+  runs[3].tangent_solver = SolverId::kSvrg;
+  runs[4].stream = StreamKind::kTangentBlock;
+  runs[4].uploads_means = true;
+  for (SimOptions options : runs) {
+    options.device_count = 10;
+    options.round_count = 3;
+    const uint64_t of_one = Simulation(options, 0).run().digest;
+    for (const uint32_t count : {2U, 8U}) {
+      options.aggregator_count = count;
+      ASSERT_EQ(check_aggregator_count(sim_parameters(options), count).sentence, "");
+      EXPECT_EQ(expect_one_digest(options, 2), of_one) << count;
+    }
+    options.participation = Participation::kSchemeOne;
+    const uint64_t of_many = expect_one_digest(options, 1);
+    options.aggregator_count = 1;
+    EXPECT_EQ(Simulation(options, 0).run().digest, of_many);
+    options.aggregator_count = 8;
+    if (options.tangent_solver != SolverId::kSvrg) {
+      expect_sound_with_stragglers(options, 1);
+    }
+  }
+}
+
+// What keeps updates, or goes by their order, is refused with the key that does it.
+TEST(Simulation, RulesThatDoNotMergeAreNamed) {
+  SimOptions memory = memory_options(CorrectionForm::kMemory, false);
+  SimOptions capped;
+  capped.weight_share_max = 0.5F;
+  SimOptions delayed;
+  delayed.stream = StreamKind::kTangentBlock;
+  delayed.buffer_size = 2;
+  const std::pair<SimOptions, const char*> rows[] = {
+      {memory, "correction_form"}, {capped, "weight_share_max"}, {delayed, "delay_rule"}};
+  for (const auto& [options, key] : rows) {
+    const std::string sentence = check_aggregator_count(sim_parameters(options), 2).sentence;
+    EXPECT_NE(sentence.find(key), std::string::npos) << sentence;
+    EXPECT_EQ(check_aggregator_count(sim_parameters(options), 1).sentence, "");
+  }
 }
 
 TEST(Simulation, OneDigestWithAMemoryToo) {
@@ -388,6 +437,7 @@ TEST(Simulation, TheInvariantsHoldWithoutRounds) {
         options.stream = stream;
         options.buffer_size = buffer_size;
         options.has_stragglers = has_stragglers;
+        options.memory_weighs_samples = stream == StreamKind::kTangentBlock && !has_stragglers;
         options.round_count = 16;
         options.fault_bits = kAllFaults;
         uint64_t late = 0;

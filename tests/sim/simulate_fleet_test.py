@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "how-to" / "simulate.md"
 PROGRAM = None
 SECONDS_MAX = 60
 
@@ -63,6 +64,15 @@ class SimulateFleet(unittest.TestCase):
         self.assertEqual(times, sorted(times))
         self.assertLessEqual(times[-1], 0.05 * 86400)
 
+    def test_the_command_of_the_page_with_a_smaller_fleet(self):
+        text = PAGE.read_text(encoding="utf-8")
+        words = re.search(r"(?m)^    \./run simulate (.*)$", text)[1].replace(" 1000 ", " 100 ").replace(" 1 ", " 0.1 ")
+        header = re.search(r"(?m)^    (virtual_s,.*)$", text)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, *words.split()], cwd=folder, capture_output=True, timeout=SECONDS_MAX, check=True)
+            path = pathlib.Path(folder) / words.split()[-1]
+            self.assertEqual(path.read_text(encoding="utf-8").splitlines()[0], header)
+
     def test_what_cannot_be_is_refused_with_the_option(self):
         for option, word in ((("--awake-minutes", 60, "--cycle-minutes", 60), "--cycle-minutes"),
                              (("--csv", "/nonexistent/gap.csv"), "/nonexistent/gap.csv"),
@@ -78,6 +88,35 @@ class SimulateFleet(unittest.TestCase):
         fields, done = simulate("--buffer", 1, code=2, fleet=1026)
         self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
         self.assertIn("raise staleness_max (at most 1024) or buffer_size", done.stderr)
+
+    def test_several_aggregators_make_the_digest_of_one(self):
+        """The command of the page, with its number of sums and with others, and with fewer devices."""
+        text = PAGE.read_text(encoding="utf-8")
+        words = re.search(r"(?m)^    \./run simulate (--devices .*) --aggregators 8$", text)[1]
+        words = words.replace(" 2000 ", " 20 ").split()
+        digests = set()
+        for count in (1, 2, 8):
+            done = subprocess.run([PROGRAM, *words, "--aggregators", str(count)], capture_output=True, text=True,
+                                  timeout=SECONDS_MAX, check=True)
+            digests.add(re.search(r"(?m)^result: .*\bdigest=([0-9a-f]{16}) broken=0\b", done.stdout)[1])
+        self.assertEqual(len(digests), 1)
+
+    def test_aggregators_that_cannot_be_are_refused_with_the_key(self):
+        for words, reason in ((("2", "--correction", "memory"), "correction_form"),
+                              (("2", "--stream", "tangent", "--buffer", "3"), "delay_rule"),
+                              (("0",), "1 to 64"), (("65",), "1 to 64")):
+            done = subprocess.run([PROGRAM, "--aggregators", *words], capture_output=True, text=True,
+                                  timeout=SECONDS_MAX, check=False)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("--aggregators", done.stderr)
+            self.assertIn(reason, done.stderr)
+
+    def test_a_run_that_no_server_takes_is_refused_with_the_key(self):
+        for words, reason in ((("--devices", "40000", "--correction", "memory"), "lower device_count"),
+                              (("--devices", "2", "--buffer", "3"), "buffer_size, device_count")):
+            done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(reason, done.stderr)
 
     def test_output_that_nobody_gets_is_an_error(self):
         small = ("--fleet", "20", "--days", "0.01")
@@ -99,5 +138,5 @@ class SimulateFleet(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).absolute()
     unittest.main()

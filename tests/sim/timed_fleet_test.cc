@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "server/run/check_parameters.h"
 #include "server/run/pace_keys.h"
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -200,8 +202,8 @@ Shares shares_of(const std::vector<uint32_t>& slowness, uint32_t buffer_size, ui
   return shares;
 }
 
-// The rule of docs/operating.md and its figures: while the slowest works, each other device j makes T / T_j updates,
-// buffer_size of which are a version.
+// The rule of docs/how-to/slow_devices.md and its figures: while the slowest works, each other device j makes T / T_j
+// updates, buffer_size of which are a version.
 TEST(TimedFleet, EveryDeviceCountsWithTheHarmonicStalenessAndWithOneLessTheSlowestNever) {
   struct Row {
     std::vector<uint32_t> slowness;  // the slowest is the last
@@ -461,6 +463,45 @@ TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
     return record.kind() == RecordKind::kUpdate ? "an update" : "";
   };
   EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
+}
+
+// The norm of the mean of the devices' gradients, apart from what the server knows of it.
+double gradient_norm(const Data& data, const RunParameters& p, const Real* model) {
+  std::vector<uint64_t> memory(1U << 14);
+  Arena arena(memory.data(), memory.size() * sizeof(uint64_t));
+  std::vector<Real> mean(p.model->shape.size());
+  for (const Problem& problem : data.problems) {
+    std::vector<Real> gradient(mean.size());
+    const Batch all{nullptr, problem.ops->sample_count(problem.context)};
+    EXPECT_EQ(problem.ops->gradient(problem.context, p.model->shape, model, all, gradient.data(), arena), Status::kOk);
+    add_scaled(mean.size(), Real{1} / kDeviceCount, gradient.data(), mean.data());
+  }
+  EXPECT_EQ(kStiefelOps.project_tangent(p.model->shape, model, mean.data(), mean.data(), arena), Status::kOk);
+  return static_cast<double>(norm2(mean.size(), mean.data()));
+}
+
+TEST(TimedFleet, ARunEndsAtTheFirstModelWhoseGradientIsShortEnough) {
+  const Data data;
+  RunParameters p = rounds();
+  p.local->solver = SolverId::kSvrg;
+  p.trigger->round_count = 200;
+  p.trigger.keys().stop_gradient_norm = 0.02F;
+  ASSERT_EQ(check_parameters(p).sentence, "");
+  TimedFleet fleet(p, data.problems, {});
+  std::vector<double> norms;  // of each round's model
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs,
+                      [&](uint64_t, uint32_t version, const Real* model) {
+                        if (version % 2 == 1) {
+                          norms.push_back(gradient_norm(data, p, model));
+                        }
+                        return true;
+                      }),
+            "");
+  EXPECT_EQ(fleet.server().end_cause().cause, "stop_gradient_norm");
+  ASSERT_GT(norms.size(), 1U);
+  EXPECT_LT(norms.size(), 100U);
+  EXPECT_LE(norms.back(), 0.02);
+  EXPECT_GT(*std::min_element(norms.begin(), norms.end() - 1), 0.02);
 }
 
 // What a device says is what the server gets; what the server makes of it stands in its log.

@@ -60,6 +60,10 @@ class FleetDatabase {
   void break_fleet() { execute("ALTER TABLE devices RENAME TO devices_away"); }
   void mend_fleet() { execute("ALTER TABLE devices_away RENAME TO devices"); }
 
+  // All of the database, as it is now, into another file; and back, in one transaction of the file that is there.
+  void save(const std::string& copy) { copy_pages(path(), copy); }
+  void restore(const std::string& copy) { copy_pages(copy, path()); }
+
   SqliteDatabase fleet;    // the server's
   SqliteDatabase command;  // of another process
 
@@ -69,6 +73,19 @@ class FleetDatabase {
     ASSERT_EQ(sqlite3_open(path().c_str(), &connection), SQLITE_OK);
     EXPECT_EQ(sqlite3_exec(connection, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
     sqlite3_close(connection);
+  }
+
+  static void copy_pages(const std::string& from, const std::string& to) {
+    sqlite3* source = nullptr;
+    sqlite3* target = nullptr;
+    ASSERT_EQ(sqlite3_open(from.c_str(), &source), SQLITE_OK);
+    ASSERT_EQ(sqlite3_open(to.c_str(), &target), SQLITE_OK);
+    sqlite3_backup* const backup = sqlite3_backup_init(target, "main", source, "main");
+    ASSERT_NE(backup, nullptr) << sqlite3_errmsg(target);
+    EXPECT_EQ(sqlite3_backup_step(backup, -1), SQLITE_DONE) << sqlite3_errmsg(target);
+    sqlite3_backup_finish(backup);
+    sqlite3_close(source);
+    sqlite3_close(target);
   }
 
   std::string folder_;

@@ -330,6 +330,8 @@ void PowerCutDisk::restart() {
   }
 }
 
+size_t PowerCutDisk::size_of(const std::string& path) const { return files_.at(path)->current.size(); }
+
 void PowerCutDisk::flip_byte(const std::string& path, size_t offset) {
   File& file = *files_.at(path);
   file.current.at(offset) ^= 0xffU;

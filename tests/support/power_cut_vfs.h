@@ -50,6 +50,8 @@ class PowerCutDisk {
   bool is_cut() const { return cut_; }
   // Every write fails as on a full disk.
   void set_full(bool full) { full_ = full; }
+  // Bytes of a file.
+  size_t size_of(const std::string& path) const;
   // Damages a byte of a file, durably.
   void flip_byte(const std::string& path, size_t offset);
   // Kinds of all calls since reset(), in order.

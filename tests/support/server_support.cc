@@ -79,6 +79,7 @@ void fill_piece(const TestUpload& upload, const std::vector<uint8_t>& bytes, siz
   piece->loss_before = upload.loss_before;
   piece->loss_after = upload.loss_after;
   piece->step_time_us = upload.step_time_us;
+  piece->base_digest = upload.base_digest;
   piece->has_line = upload.notes.line.has_value();
   if (piece->has_line) {
     piece->line.slope = upload.notes.line->slope;
@@ -181,7 +182,7 @@ TestServer::TestServer(const RunParameters& p, uint32_t enrolled) : parameters(p
   for (uint32_t i = 0; i < (enrolled == 0 ? p.trigger->device_count : enrolled); ++i) {
     names.push_back("d" + std::to_string(i));
   }
-  connects.resize(64);
+  connects.resize(std::max<size_t>(64, names.size()));
   coordinator = std::make_unique<Coordinator>(7, parameters, names);
 }
 

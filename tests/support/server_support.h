@@ -43,6 +43,7 @@ struct TestUpload {
   float loss_before = 2;
   float loss_after = 1;
   UpdateNotes notes = {};
+  uint64_t base_digest = 0;
 };
 
 std::vector<DeviceMessage> upload_messages(const TestUpload& upload);
@@ -93,6 +94,15 @@ class TestServer {
     for (const JournalRecord& record : store.records()) {
       GS_ASSERT(coordinator->replay(record) == Status::kOk);
     }
+    // The same from a checkpoint and the records behind it.
+    for (const Checkpoint& checkpoint : checkpoints) {
+      Coordinator other(7, parameters, names);
+      GS_ASSERT(other.restore(checkpoint.bytes) == Status::kOk);
+      for (size_t i = checkpoint.head.sequence; i < store.records().size(); ++i) {
+        GS_ASSERT(other.replay(store.records()[i]) == Status::kOk);
+      }
+      GS_ASSERT(other.state_text() == coordinator->state_text());
+    }
     pending.clear();
     start();
   }
@@ -107,6 +117,9 @@ class TestServer {
           break;
         case ActionKind::kPersist:
           pending.push_back(action.record);
+          break;
+        case ActionKind::kCheckpoint:
+          checkpoints.push_back(*action.checkpoint);
           break;
         case ActionKind::kPublish:
           published.push_back(action.version);
@@ -147,10 +160,11 @@ class TestServer {
     send(device, message);
   }
   void pull(uint32_t device) { pull(device, true, coordinator->durable_version(), coordinator->digest()); }
-  void pull(uint32_t device, bool has_model, uint32_t version, uint64_t digest) {
+  // hold_max_ms: for how long it may be held; 0: it is answered now.
+  void pull(uint32_t device, bool has_model, uint32_t version, uint64_t digest, uint32_t hold_max_ms = 0) {
     DeviceMessage message = {};
     message.which_body = gs_DeviceMessage_pull_tag;
-    message.body.pull = {has_model, version, digest};
+    message.body.pull = {has_model, version, digest, hold_max_ms};
     send(device, message);
   }
   void upload(uint32_t device, const TestUpload& upload) {
@@ -239,6 +253,7 @@ class TestServer {
   std::unique_ptr<Coordinator> coordinator;
   StoreMemory store;
   std::vector<JournalRecord> pending;
+  std::vector<Checkpoint> checkpoints;
   std::vector<Action> sent;
   std::vector<Action> closed;
   std::vector<uint32_t> published;

@@ -1,4 +1,5 @@
-"""The packages on a machine: the README's five minutes letter by letter, then what systemd and apt do with them.
+"""The packages on a machine: the five minutes of docs/how-to/install.md letter by letter, then what systemd and apt do
+with them.
 
 The machine is made of namespaces: an overlay over this one's file system, kept in memory, with processes, mounts and a
 network of its own, and systemd as its first process. Nothing that happens in it reaches this machine.
@@ -111,9 +112,9 @@ def read(*words, code=0):
 
 
 def five_minutes():
-    """The commands of the README's section, but the one that makes the packages."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text[text.index("\n## A server in five minutes\n"):]
+    """The commands of that page's section, but the one that makes the packages."""
+    text = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    section = text[text.index("\n## In five minutes\n"):]
     block = re.search(r"```\n(.*?)```", section, re.S)[1]
     lines = [line for line in block.splitlines() if line]
     assert lines[0].startswith("./run package"), lines
@@ -138,8 +139,9 @@ def wait_until(what, is_so):
 
 
 def has_trained(name):
+    """And was heard since the server began. Its run may be over by then: such a device comes and goes."""
     device = device_standing(name)
-    return device is not None and device["connected"] and device["folded"] > 0
+    return device is not None and device["last_seen_ms"] > 0 and device["folded"] > 0
 
 
 def unit(name, key):

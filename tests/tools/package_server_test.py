@@ -81,14 +81,21 @@ def anchors_of(text):
 
 def check_documents(folder):
     """Every link of theirs that does not name a host leads to a file of the package, and to a heading in it."""
-    documents = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
-    assert {"operating.md", "reliability.md", "algorithms.md"} <= set(documents), documents.keys()
+    licences = (folder / "copyright").read_text(encoding="utf-8")
+    for words in ("Frank Denis", "Petteri Aimonen", *package_server.LINKED):
+        assert words in licences, words
+    folder = folder.resolve()
+    documents = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.md")}
+    names = {str(path.relative_to(folder)) for path in documents}
+    assert {"operating.md", "reliability.md", "how-to/install.md", "reference/events.md"} <= names, names
     for name, text in documents.items():
         prose = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
         links = re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", prose)
         for target, anchor in [*links, *((picture, "") for picture in re.findall(r'src="(.*?)"', text))]:
-            assert (folder / (target or name)).is_file(), f"{name} links to {target}, which is not in the package"
-            assert not anchor or anchor in anchors_of(documents[target or name]), f"{name}: {target}#{anchor}"
+            path = (name.parent / target).resolve() if target else name
+            is_there = path.is_file() and path.is_relative_to(folder)
+            assert is_there, f"{name} links to {target}, which is not in the package"
+            assert not anchor or anchor in anchors_of(documents[path]), f"{name}: {target}#{anchor}"
 
 
 def completions(tree, *words):

@@ -28,6 +28,8 @@ FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.c
          "./usr/share/bash-completion/completions/gradstream-client": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/README.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/data.md": "-rw-r--r--",
+         "./usr/share/doc/gradstream-client/use_model.md": "-rw-r--r--",
+         "./usr/share/doc/gradstream-client/how-to/power.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/examples/digits.gsd": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/changelog.gz": "-rw-r--r--"}
@@ -64,6 +66,9 @@ def check_contents(path):
 
 def check_documents(tree):
     documents = tree / "usr/share/doc/gradstream-client"
+    licences = (documents / "copyright").read_text(encoding="utf-8")
+    for words in ("Frank Denis", "Permission to use, copy, modify", "Petteri Aimonen", "University of Cincinnati"):
+        assert words in licences, words
     for path in documents.glob("*.md"):
         links = re.findall(r"\]\((?!\w+:)(.*?)(?:#.*?)?\)", path.read_text(encoding="utf-8"))
         missing = [link for link in links if link and not (documents / link).is_file()]  # empty: a place of the page
@@ -147,8 +152,8 @@ def check_credentials(tree):
 
 
 def make_certificates(folder):
-    """As docs/operating.md says it: a CA, the server's certificate for 127.0.0.1, and that of a device."""
-    text = (fleet.ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    """As docs/how-to/certificates.md says it: a CA, the server's certificate for 127.0.0.1, and that of a device."""
+    text = (fleet.ROOT / "docs" / "how-to" / "certificates.md").read_text(encoding="utf-8")
     commands = re.search(r"```\n(openssl ecparam.*?)```", text, re.S)[1]
     for word, value in (("DNS:HOST", "IP:127.0.0.1"), ("kitchen", "by_certificate")):
         assert word in commands

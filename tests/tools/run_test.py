@@ -14,12 +14,19 @@ sys.path.insert(0, str(ROOT / "tools"))
 import soak  # noqa: E402
 
 RUN = ROOT / "run"
-# What the help of each verb must say; that of demo and simulate comes from their programs.
-HELP = {"setup": "Debian packages", "build": "presets:", "test": "quick", "emulate": "--identity",
-        "digest": "digest", "footprint": "flash and RAM", "fuzz": "seconds", "package": "Debian packages",
-        "soak": "linkdrop", "example": "measured"}
+# What the help of each verb must say, without anything set up: tests/tools/help_test.py reads all of it.
+HELP = {"setup": "goes on where it stopped", "demo": "--solver", "simulate": "--days", "monitor": "port",
+        "build": "presets:", "test": "quick", "emulate": "--identity", "digest": "digest",
+        "footprint": "flash and RAM", "fuzz": "seconds", "package": "Debian packages", "soak": "linkdrop",
+        "example": "measured"}
 WRONG = (["fly"], ["build"], ["build", "nothing"], ["emulate", "nothing"], ["footprint", "--all"], ["fuzz", "0"],
-         ["test", "slow"], ["example"], ["example", "nothing"], ["test", "quick", "again"])
+         ["test", "slow"], ["example"], ["example", "nothing"], ["test", "quick", "again"], ["setup", "nothing"],
+         ["demo", "--rnds", "3"], ["demo", "--network", "--solver=projection"], ["example", "vibration", "--table"],
+         ["simulate", "--device", "3"], ["bench", "server", "--nothing"], ["digest", "--all"], ["fuzz", "--merges"])
+# Words before --help, and what the help of these says and that of the verb alone does not.
+FORMS = {("demo", "--network"): "a small network that learns digits",
+         ("demo", "--head", "--network"): "--frozen", ("bench", "server"): "MQTT", ("example", "tables"): "--",
+         ("emulate", "mps2-an386"): "--identity", ("bench",): "powercut", ("package", "server"): "Debian packages"}
 
 
 def run(*arguments):
@@ -44,6 +51,7 @@ def soak_fault(statuses, status, words):
 def main():
     faults = [fault_of(run("help"), 0, "presets:")]
     faults += [fault_of(run(verb, option), 0, words) for verb, words in HELP.items() for option in ("--help", "-h")]
+    faults += [fault_of(run(*words, "--help"), 0, text) for words, text in FORMS.items()]
     faults += [fault_of(run(*arguments), 2, "run: error: ") for arguments in WRONG]
     faults += [soak_fault((0,), 0, "failed=none skipped=none"),
                soak_fault((0, 77), 77, "failed=none skipped=part77"),

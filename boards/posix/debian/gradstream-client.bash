@@ -3,7 +3,7 @@ _gradstream_client() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=''
   COMPREPLY=()
   case $previous in
-    --identity | --certificate | --key | --server-ca | --claim | --data | --network)
+    --identity | --certificate | --key | --server-ca | --claim | --data | --network | --score)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
@@ -13,16 +13,17 @@ _gradstream_client() {
       ;;
     --key-exchange) words='psk_dhe_ke psk_ke' ;;
     --log-time) words='auto on off' ;;
+    --power) words='mains battery' ;;
     --delimiter) words='auto comma semicolon tab blank' ;;
     --decimal) words='auto point comma' ;;
     --problem)
-      words='kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet
+      words='any kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet
         network'
       ;;
-    --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
+    --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib | --threshold) ;;
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --label
-        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --no-sums --once
+        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --power --log-time --no-sums --score --threshold --once
         --until-finished --version --help'
       ;;
   esac

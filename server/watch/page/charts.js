@@ -62,7 +62,8 @@ const AXES = {
         : new Date(s * 1000).toLocaleDateString('en-GB', {day: 'numeric', month: 'short'})},
   version: {of: (r) => r.version, form: (v) => `version ${count(v)}`, tick: count},
   // Of the server's own time: what the wire had carried to older versions stands nowhere.
-  bytes: {since: (r) => r.wire_bytes_received > 0, of: (r) => r.wire_bytes_received + r.wire_bytes_sent, form: (b) => `${bytes(b)} on the wire`, tick: bytes},
+  bytes: {since: (r) => r.wire_bytes_received > 0, of: (r) => r.wire_bytes_received + r.wire_bytes_sent,
+    form: (b) => `${bytes(b)} on the wire`, tick: bytes},
 };
 
 export class Charts {
@@ -86,11 +87,12 @@ export class Charts {
       {key: 'time', label: 'Made', number: true, cell: (r) => clock(r.time_ms), sort: (r) => r.time_ms},
       {key: 'before', label: 'Loss before', number: true, cell: (r) => figure(r.loss_before),
         sort: (r) => r.loss_before},
-      {key: 'after', label: 'Loss after', number: true, wide: true, cell: (r) => figure(r.loss_after),
+      {key: 'after', label: 'Loss after', number: true, cell: (r) => figure(r.loss_after),
         sort: (r) => r.loss_after},
-      {key: 'bytes', label: 'Update bytes', number: true, wide: true, cell: (r) => count(r.upload_bytes),
+      {key: 'bytes', label: 'Update bytes', number: true, cell: (r) => count(r.upload_bytes),
         sort: (r) => r.upload_bytes},
-      {key: 'wire', label: 'Wire so far', number: true, cell: (r) => AXES.bytes.since(r) ? bytes(AXES.bytes.of(r)) : '\u2013', sort: AXES.bytes.of},
+      {key: 'wire', label: 'Wire so far', number: true, sort: AXES.bytes.of,
+        cell: (r) => AXES.bytes.since(r) ? bytes(AXES.bytes.of(r)) : '\u2013'},
     ], {sortKey: 'version', descending: true});
     if (!window.uPlot) {
       setText(this.box, 'This server was built without uPlot: there are no curves, the table has their values.');

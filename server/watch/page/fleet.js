@@ -1,4 +1,5 @@
 // The fleet as a picture, one cell a device, and as a table; both show the groups of the same colouring.
+import {makeCommand, quoted, showCommand} from './attention.js';
 import {PagedTable, age, byId, bytes, clock, color, count, duration, figure, make, memory, plural, setText, words}
   from './text.js';
 
@@ -65,22 +66,21 @@ export class Fleet {
       {key: 'device', label: 'Device', head: true, cell: (d, cell) => this.nameCell(d, cell), sort: (d) => d.device},
       {key: 'standing', label: 'Standing', cell: (d, cell) => standingCell(d, cell),
         sort: (d) => Object.keys(STANDINGS).indexOf(d.standing)},
-      {key: 'seen', label: 'Silent for', number: true, cell: (d) => d.last_seen_ms ? age(d.age_ms) : 'ever',
-        sort: (d) => -d.last_seen_ms},
-      {key: 'staleness', label: 'Staleness', number: true, wide: true, cell: (d) => count(staleness(d)),
+      {key: 'seen', label: 'Last seen', number: true, cell: seen, sort: (d) => -d.last_seen_ms},
+      {key: 'staleness', label: 'Staleness', number: true, cell: (d) => count(staleness(d)),
         sort: staleness},
       {key: 'step', label: 'Step time', number: true,
         cell: (d) => d.step_time_us ? duration(d.step_time_us / 1000) : '\u2013', sort: (d) => d.step_time_us},
-      {key: 'counted', label: 'Counted', number: true, wide: true, cell: (d) => count(d.folded + d.late),
+      {key: 'counted', label: 'Counted', number: true, cell: (d) => count(d.folded + d.late),
         sort: (d) => d.folded + d.late},
-      {key: 'late', label: 'Late', number: true, wide: true, cell: (d) => count(d.late), sort: (d) => d.late},
-      {key: 'partial', label: 'Partial', number: true, wide: true, cell: (d) => count(d.partial),
+      {key: 'late', label: 'Late', number: true, cell: (d) => count(d.late), sort: (d) => d.late},
+      {key: 'partial', label: 'Partial', number: true, cell: (d) => count(d.partial),
         sort: (d) => d.partial},
-      {key: 'board', label: 'Board', wide: true, cell: (d) => d.board || '\u2013', sort: (d) => d.board},
-      {key: 'firmware', label: 'Firmware', wide: true, cell: (d) => d.firmware || '\u2013', sort: (d) => d.firmware},
-      {key: 'arena', label: 'Arena', number: true, wide: true, cell: arena,
+      {key: 'board', label: 'Board', cell: (d) => d.board || '\u2013', sort: (d) => d.board},
+      {key: 'firmware', label: 'Firmware', cell: (d) => d.firmware || '\u2013', sort: (d) => d.firmware},
+      {key: 'arena', label: 'Arena', number: true, cell: arena,
         sort: (d) => d.arena_high_water_bytes},
-      {key: 'stack', label: 'Stack', number: true, wide: true,
+      {key: 'stack', label: 'Stack', number: true,
         cell: (d) => d.stack_high_water_bytes ? memory(d.stack_high_water_bytes) : '\u2013',
         sort: (d) => d.stack_high_water_bytes},
     ], {pageSize: 20});
@@ -106,15 +106,17 @@ export class Fleet {
     this.showTable();
   }
 
-  // Chips stay where they are while their counts change.
+  // Chips stay where they are while their counts change, and the focus stays on its chip where groups come and go.
   showLegend() {
     const box = byId('fleet-legend');
     const keys = this.groups.map((group) => group.key).join();
     if (box.dataset.keys !== `${byId('fleet-group').value}:${keys}`) {
       box.dataset.keys = `${byId('fleet-group').value}:${keys}`;
+      const focused = document.activeElement?.dataset.group;
       box.replaceChildren(...this.groups.map((group) => {
         const mark = make('canvas', {width: 32, height: 32, class: 'mark', 'aria-hidden': 'true'});
-        const chip = make('button', {type: 'button', class: 'chip', 'aria-pressed': 'false', title: group.help}, mark,
+        const chip = make('button', {type: 'button', class: 'chip', 'aria-pressed': 'false', 'data-group': group.key,
+          title: group.help}, mark,
             make('span', {}, group.label), make('b'));
         chip.addEventListener('click', () => {
           this.chosen = this.chosen === group.key ? null : group.key;
@@ -123,6 +125,7 @@ export class Fleet {
         });
         return chip;
       }));
+      if (focused) box.querySelector(`[data-group="${CSS.escape(focused)}"]`)?.focus();
     }
     this.groups.forEach((group, i) => {
       const chip = box.children[i];
@@ -174,7 +177,8 @@ export class Fleet {
     const parts = this.groups.map((group) => `${count(group.devices.length)} ${group.label}`);
     this.canvas.setAttribute('aria-label', `${plural(total, 'device')} by ` +
         `${GROUPINGS[byId('fleet-group').value].label}: ${parts.join(', ')}. The table below lists them.`);
-    this.tell(`As of ${clock(this.taken)}.` +
+    const connected = this.devices.filter((device) => device.connected).length;
+    this.tell(`${count(connected)} connected at ${clock(this.taken)}; between its tasks a device may hang up.` +
         (cell >= CELL_LINED ? ' A line under a cell: connected, and the open version waits for its answer.' : ''));
   }
 
@@ -237,7 +241,7 @@ export class Fleet {
     setText(byId('device-line'), `${words(d.standing)}: ${STANDINGS[d.standing]}`);
     const task = d.has_task ? `of version ${count(d.task_version)}, since ${clock(d.task_issued_ms)}` : 'none';
     const facts = [
-      ['Connected', d.connected ? 'yes' : 'no'],
+      ['Connected', !d.connected ? 'no' : d.holds ? 'yes, and waits for the next version' : 'yes'],
       ['Seen', seen(d)],
       ['Task', task],
       ['Holds version', count(d.version_held)],
@@ -251,6 +255,8 @@ export class Fleet {
       ['Snapshots', count(d.snapshots)],
       ['Board', d.board || 'not reported'],
       ['Firmware', d.firmware || 'not reported'],
+      ['Problems', d.problems ? d.problems.replaceAll(',', ', ') : 'not reported'],
+      ['Lacks for the run', d.lacks ? d.lacks.replaceAll(',', ', ') : 'nothing'],
       ['Last reset', d.reset_cause === 'none' ? 'not reported' : words(d.reset_cause)],
       ['Up for', d.uptime_s ? duration(d.uptime_s * 1000) : 'not reported'],
       ['Arena high water', arena(d)],
@@ -265,6 +271,9 @@ export class Fleet {
       setText(row.firstElementChild, label);
       setText(row.lastElementChild, value);
     });
+    const box = byId('device-command');
+    if (!box.firstElementChild) box.append(makeCommand());
+    showCommand(box.firstElementChild, `gradstream device ${d.active ? 'disable' : 'enable'} ${quoted(d.device)}`);
   }
 }
 

@@ -1,15 +1,16 @@
 // The page: what the server says becomes figures, sentences and tables; whatever fails has a state of its own.
+import {Attention, setCommandOptions} from './attention.js';
 import {Charts} from './charts.js';
+import {showDeadline, showFigures} from './figures.js';
 import {Fleet} from './fleet.js';
 import {Poller, hasToken, setToken} from './poll.js';
-import {PagedTable, age, byId, bytes, clock, count, duration, figure, make, plural, setText, words} from './text.js';
+import {Commands, Model, Runs} from './runs.js';
+import {PagedTable, age, byId, clock, count, duration, figure, make, plural, setText, words} from './text.js';
 
 // Kept of a long run; beyond it every second one of the older half goes, so that the curve keeps its whole length.
 const ROUNDS_MAX = 4096;
 // As the server's /healthz has it: a coordinator that has said nothing for so long hangs.
 const STALE_MS = 10000;
-
-const LOSS_NOTE = 'of devices, before local steps';
 
 const RUN_STATES = {
   waiting: 'It waits for devices.',
@@ -17,16 +18,6 @@ const RUN_STATES = {
   paused: 'Answers to tasks that are out still count.',
   finished: 'Its last version can still be fetched.',
   stopped: 'Its last version can still be fetched.',
-};
-
-// What the server judges of the run's progress, with how a notice of it looks; null: no notice.
-const PROGRESS = {
-  starting: null,
-  watching: null,
-  settled: null,
-  still_falling: null,
-  not_improving: 'warn',
-  diverged: 'bad',
 };
 
 // Of an update or task, as docs/wire.md has them.
@@ -47,7 +38,7 @@ const REASONS = {
   singular: 'a local step left the region where it is defined: the step is too large',
 };
 
-// Counters of peers that were turned away or not as expected, as docs/operating.md explains them; the others stand in
+// Counters of peers that were turned away or not as expected, as docs/reference/events.md explains them; the others stand in
 // the whole list.
 const PEERS = {
   unknown_identities: 'names that nobody enrolled',
@@ -89,12 +80,16 @@ const PEERS = {
   deadline_close: 'peers that did not close in time',
 };
 
-const view = {status: null, rounds: [], run: 0, heard: 0, changed: 0, failure: null};
+const view = {status: null, devices: null, rounds: [], run: 0, heard: 0, changed: 0, failure: null};
+let attention = null;
 let charts = null;
 let fleet = null;
 let decisions = null;
 let counters = null;
 let parameters = null;
+let model = null;
+let runs = null;
+let commands = null;
 
 // ---- What the server says ------------------------------------------------------------------------------------------
 
@@ -103,6 +98,8 @@ const status = new Poller(() => {
   return last ? `status?after=${last.version}` : 'status';
 }, onStatus);
 const devices = new Poller(() => 'status/devices', onDevices);
+// Asked for again when a run begins or ends.
+const past = new Poller(() => 'status/runs', onRuns);
 
 function onStatus(answer) {
   if (answer.status === 401) {
@@ -121,8 +118,15 @@ function onDevices(answer) {
     return answer.status !== 401;
   }
   byId('fleet').hidden = answer.data.devices.length === 0;
+  view.devices = answer.data;
   fleet.show(answer.data);
+  showFigures(view, serverNow());
   return true;
+}
+
+function onRuns(answer) {
+  if (answer.status === 200) runs.show(answer.data.runs.filter((run) => run.number !== answer.data.served));
+  return answer.status !== 200 && answer.status !== 401;
 }
 
 // False: what came before is of no use any more, and not all versions came with this.
@@ -176,7 +180,7 @@ function useToken(event) {
   status.start();
 }
 
-// [class, sentence] of each, the worst first.
+// Of what the server cannot say itself: [class, sentence] of each, the worst first.
 function noticesOf() {
   const notices = [];
   const {status: s, failure} = view;
@@ -184,25 +188,6 @@ function noticesOf() {
   if (!s || failure) return notices;
   if (Date.now() - view.changed > STALE_MS) {
     notices.push(['bad', 'The server answers, but its coordinator has said nothing new for 10 s: it hangs.']);
-  }
-  if (s.database_fault) notices.push(['bad', sentenceOf(s.database_fault)]);
-  if (s.storage_failed && !s.database_fault) {
-    notices.push(['bad', 'The database cannot be written. Devices are told to try later, and nothing acknowledged is ' +
-        'lost. Free space or repair the disk: the server goes on by itself.']);
-  }
-  const progress = s.run.progress;
-  if (progress && PROGRESS[progress.state]) {
-    notices.push([PROGRESS[progress.state], `${words(progress.state)}: ${progress.text}. To do: ${progress.remedy}.`]);
-  }
-  if (s.draining) notices.push(['warn', 'The server drains: devices are told when to come back, and it ends.']);
-  if (!s.run.has_version && s.run.state !== 'finished' && s.run.state !== 'stopped') {
-    const wanted = s.run.parameters.device_count;
-    notices.push(['warn', s.devices.active < wanted
-        ? `No version yet: ${count(s.devices.active)} of ${plural(wanted, 'device')} enrolled. Add one with: ` +
-          'gradstream device add NAME --out NAME.identity'
-        : 'No version yet: the first one is on its way to the disk.']);
-  } else if (s.devices.active > 0 && s.run.version === 0 && s.counters.sessions_established === 0) {
-    notices.push(['warn', 'No device has connected yet. On its side, gradstream doctor HOST:PORT names the cause.']);
   }
   return notices;
 }
@@ -226,17 +211,31 @@ function show() {
   byId('content').classList.toggle('old', Boolean(view.failure));
   byId('access').hidden = true;
   byId('forget').hidden = !hasToken();
-  if (view.failure) devices.stop();
+  if (view.failure) {
+    devices.stop();
+    past.stop();
+    view.listed = null;
+  }
   if (view.status && !view.failure) {
     showRun();
     showDecisions();
     showRefusals();
+    commands.show(view.status.run);
     charts.show(view.rounds);
     byId('progress').classList.toggle('empty', view.rounds.length === 0);
     if (!devices.wanted) devices.start();
-    document.title = `${view.status.run.version} \u00b7 ${view.status.run.name} \u00b7 gradstream`;
+    listRuns(view.status.run);
+    const isStopped = (view.status.attention ?? []).some((need) => need.level === 'stops');
+    document.title = `${isStopped ? '\u26a0 ' : ''}${view.status.run.version} \u00b7 ${view.status.run.name} \u00b7 gradstream`;
   }
   beat();
+}
+
+function listRuns(run) {
+  const state = `${run.number} ${run.state}`;
+  if (view.listed === state) return;
+  view.listed = state;
+  past.start();
 }
 
 // Every second: how old what is shown is, and when the next attempt comes.
@@ -252,7 +251,7 @@ function beat() {
     const isStale = Date.now() - view.changed > STALE_MS;
     setText(byId('freshness'), isStale ? 'hangs' : passed < 4000 ? 'live' : `${age(passed)} old`);
     byId('beat').className = isStale ? 'bad' : 'good';
-    showDeadline();
+    showDeadline(view.status.run, serverNow());
   }
 }
 
@@ -263,81 +262,32 @@ function serverNow() {
   return view.status.time_ms + (Date.now() - view.heard);
 }
 
-const isOver = (run) => run.state === 'finished' || run.state === 'stopped';
-
 function showRun() {
-  const {run, devices: enrolled, counters: c, started_ms: started} = view.status;
+  const {run, counters: c, started_ms: started} = view.status;
   setText(byId('run-name'), run.name);
   const state = byId('run-state');
   setText(state, run.state);
   state.className = `state ${run.state}`;
   const p = run.parameters;
-  const model = `${p.problem} on ${words(p.manifold)} ${p.rows} \u00d7 ${p.cols}`;
-  const standing = run.stall ? `${run.stall.text}. To do: ${run.stall.remedy}.` : RUN_STATES[run.state] ?? '';
-  setText(byId('run-line'), `Run ${run.number}: ${model}, solver ${words(p.solver)}. ${standing}`);
-  const last = view.rounds.at(-1);
-  const round = run.round;
-  const isBuffer = p.buffer_size > 0;
-  const answers = round.answers + (isBuffer ? round.late : 0);
-  const gone = enrolled.pending + enrolled.disabled + enrolled.revoked;
-  put('version', 'Version', run.has_version ? count(run.version) : 'none yet', `of ${count(run.round_count)}`,
-      run.has_version ? [run.version, run.round_count] : null);
-  put('loss', 'Loss', last ? figure(last.loss_before) : '\u2013', last ? lossTrend() : LOSS_NOTE);
-  put('progress', 'Progress', words(run.progress.state), run.progress.promise_ratio > 0
-      ? `promised ${figure(run.progress.promise_ratio, 3)} times its gain` : 'too early to say');
-  if (run.quality) {
-    const isShare = run.quality.metric === 'accuracy' || run.quality.metric === 'explained_variance';
-    put('quality', 'Quality', isShare ? run.quality.text.replace('quality ', '') : figure(run.quality.value),
-        `${words(run.quality.metric)} of version ${count(run.quality.version)}, ` +
-        `${plural(run.quality.samples, 'sample')} held out`);
-  }
-  const isOpen = run.has_version && !isOver(run);
-  put('round', 'Open version', isOpen ? `${count(answers)} of ${count(round.wanted)}` : '\u2013', '',
-      isOpen ? [answers, round.wanted] : null);
-  put('devices', 'Devices', count(enrolled.active), `${count(view.status.sessions)} connected` +
-      (gone ? `, ${count(gone)} off` : ''));
-  put('bytes', 'From devices', bytes(c.wire_bytes_received), `${bytes(c.wire_bytes_sent)} to them`);
-  put('storage', 'Storage', view.status.storage_failed ? 'failing' : 'writing',
-      `${plural(c.store_failures, 'failure')}${view.status.draining ? ', draining' : ''}`);
-  showDeadline();
-  setText(byId('foot-line'), `Server up since ${new Date(started).toLocaleString('en-GB')}; model ${run.digest}; ` +
-      `counters and decisions are of this time.`);
+  const trained = `${p.problem} on ${words(p.manifold)} ${p.rows} \u00d7 ${p.cols}`;
+  setText(byId('run-line'), `Run ${run.number}: ${trained}, solver ${words(p.solver)}. ` +
+      `${run.stall ? '' : RUN_STATES[run.state] ?? ''}`);
+  const needs = view.status.attention ?? [];
+  setCommandOptions(view.status.command_options);
+  attention.show(needs);
+  showFigures(view, serverNow());
+  showProgress(run.progress, needs);
+  model.show(run);
+  const storage = view.status.storage_failed ? 'fails' : 'is written';
+  setText(byId('foot-line'), `Server up since ${new Date(started).toLocaleString('en-GB')}; counters and decisions ` +
+      `are of this time. The journal ${storage}, with ${plural(c.store_failures, 'failure')}. Model ${run.digest}.`);
 }
 
-function lossTrend() {
-  const past = view.rounds.at(-11) ?? view.rounds[0];
-  const last = view.rounds.at(-1);
-  const change = last.loss_before - past.loss_before;
-  const isTold = last.loss_before !== null && past.loss_before !== null;
-  if (past === last || !isTold || !Number.isFinite(change)) return LOSS_NOTE;
-  const span = plural(last.version - past.version, 'version');
-  return `${change > 0 ? '+' : ''}${figure(change, 3)} in ${span}`;
-}
-
-function showDeadline() {
-  const {run} = view.status;
-  const left = run.round.deadline_ms - serverNow();
-  const timed = left > 0 ? `deadline in ${age(left)}` : 'at its deadline';
-  const note = isOver(run) ? 'the run is over' : !run.has_version ? 'waits for devices'
-      : run.round.deadline_ms === 0 ? words(run.state) : timed;
-  const element = byId('figures').querySelector('[data-figure=round] .note');
-  if (element) setText(element, note);
-}
-
-// bar: [part, whole], null for none.
-function put(key, label, value, note, bar) {
-  const list = byId('figures');
-  let box = list.querySelector(`[data-figure=${key}]`);
-  if (!box) {
-    box = make('div', {'data-figure': key}, make('dt', {}, label), make('dd', {class: 'value'}),
-        make('dd', {class: 'note'}), make('dd', {class: 'bar', 'aria-hidden': 'true'}, make('span')));
-    list.append(box);
-  }
-  setText(box.querySelector('.value'), value);
-  if (key !== 'round') setText(box.querySelector('.note'), note);
-  const line = box.querySelector('.bar');
-  line.hidden = !bar;
-  if (bar) line.firstElementChild.style.width = `${Math.min(100, 100 * bar[0] / Math.max(bar[1], 1))}%`;
+// What the server judges of the run, where it judges and the box above does not say it.
+function showProgress({state, text}, needs) {
+  const word = words(state);
+  byId('progress-line').hidden = text === '' || needs.some((need) => need.id === state);
+  setText(byId('progress-line'), `${word[0].toUpperCase()}${word.slice(1)}: ${text}.`);
 }
 
 // ---- The straggler policy -------------------------------------------------------------------------------------------
@@ -419,17 +369,21 @@ function showRefusals() {
 // ---- Begin ----------------------------------------------------------------------------------------------------------
 
 function begin() {
+  attention = new Attention();
+  model = new Model();
+  runs = new Runs();
+  commands = new Commands();
   charts = new Charts();
   fleet = new Fleet();
   decisions = new PagedTable(byId('decision-table'), 'Versions, the newest first, and why each one closed', [
     {key: 'version', label: 'Version', head: true, cell: (r) => count(r.version)},
-    {key: 'time', label: 'Closed', number: true, wide: true, cell: (r) => clock(r.time_ms)},
+    {key: 'time', label: 'Closed', number: true, cell: (r) => clock(r.time_ms)},
     {key: 'took', label: 'Took', number: true, cell: (r) => r.opened_ms ? duration(r.time_ms - r.opened_ms) : '\u2013'},
-    {key: 'why', label: 'Why', cell: decisionOf},
-    {key: 'folded', label: 'In time', number: true, wide: true, cell: (r) => count(r.folded)},
-    {key: 'late', label: 'Late', number: true, wide: true, cell: (r) => count(r.late)},
-    {key: 'partial', label: 'Partial', number: true, wide: true, cell: (r) => count(r.partial)},
-    {key: 'missing', label: 'Missing', wide: true, cell: (r) => r.missing.replaceAll(',', ', ')},
+    {key: 'why', label: 'Why', long: true, cell: decisionOf},
+    {key: 'folded', label: 'In time', number: true, cell: (r) => count(r.folded)},
+    {key: 'late', label: 'Late', number: true, cell: (r) => count(r.late)},
+    {key: 'partial', label: 'Partial', number: true, cell: (r) => count(r.partial)},
+    {key: 'missing', label: 'Missing', long: true, cell: (r) => r.missing.replaceAll(',', ', ')},
   ]);
   const pair = (label) => [
     {key: 'name', label, head: true, cell: ([key]) => key, sort: ([key]) => key},

@@ -6,6 +6,7 @@ const PERIOD_MAX_MS = 120000;
 const SHARE = 20;
 const RETRY_MAX_MS = 30000;
 const TIMEOUT_MS = 20000;
+const FILE_TIMEOUT_MS = 600000;  // a model may be large, and the way to the server narrow
 const TOKEN_KEY = 'gradstream.token';
 
 // Until the tab is closed; a browser that forbids the storage keeps it until the page is loaded again.
@@ -27,12 +28,16 @@ export function setToken(text) {
 }
 
 // {status, data}: 200 with data, another status with the server's sentence, 0 where no answer came (in time).
-async function get(path) {
+const get = (path) => ask(path, (answer) => answer.json(), {});
+// The same with a Blob.
+export const getFile = (path) => ask(path, (answer) => answer.blob(), {timeout: FILE_TIMEOUT_MS});
+
+async function ask(path, read, {timeout = TIMEOUT_MS}) {
   const headers = token ? {Authorization: `Bearer ${token}`} : {};
   try {
     const answer = await fetch(path, {headers, cache: 'no-store', credentials: 'omit', redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS)});
-    return {status: answer.status, data: answer.ok ? await answer.json() : (await answer.text()).trim()};
+      signal: AbortSignal.timeout(timeout)});
+    return {status: answer.status, data: answer.ok ? await read(answer) : (await answer.text()).trim()};
   } catch (error) {
     return {status: 0, data: error.name === 'TimeoutError' ? ' in time' : ''};
   }

@@ -96,8 +96,27 @@ export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+// Where it is too wide for the screen it scrolls sideways; who has no pointer does that by keys.
+function scrolling(table, caption) {
+  const frame = make('div', {class: 'rows'}, table);
+  const told = {role: 'region', tabindex: '0', 'aria-label': `${caption}, scrolls sideways`};
+  const look = () => {
+    const hidden = frame.scrollWidth - frame.clientWidth;
+    for (const [key, value] of Object.entries(told)) {
+      if (hidden > 0) frame.setAttribute(key, value);
+      else frame.removeAttribute(key);
+    }
+    frame.classList.toggle('more', frame.scrollLeft < hidden - 1);
+  };
+  frame.addEventListener('scroll', look, {passive: true});
+  const observer = new ResizeObserver(look);
+  observer.observe(table);
+  observer.observe(frame);
+  return frame;
+}
+
 // A table with sortable heads and pages, whose rows and focus stay where they are while values change.
-//   columns: {key, label, cell(row) -> text or element, sort(row) -> number or text, number, wide, head}
+//   columns: {key, label, cell(row) -> text or element, sort(row) -> number or text, number, long, head}
 export class PagedTable {
   constructor(box, caption, columns, {pageSize = 10, sortKey = null, descending = false} = {}) {
     Object.assign(this, {columns, pageSize, sortKey, descending, page: 0, rows: []});
@@ -115,7 +134,7 @@ export class PagedTable {
     this.pager = make('p', {class: 'pager'}, this.previous, this.place, this.next);
     this.previous.addEventListener('click', () => this.turn(-1));
     this.next.addEventListener('click', () => this.turn(1));
-    box.replaceChildren(table, this.pager);
+    box.replaceChildren(scrolling(table, caption), this.pager);
   }
 
   sortBy(key) {
@@ -169,7 +188,7 @@ export class PagedTable {
 }
 
 function classesOf(column) {
-  return [column.number ? 'number' : '', column.wide ? 'wide' : ''].join(' ').trim() || null;
+  return [column.number ? 'number' : '', column.long ? 'long' : ''].join(' ').trim() || null;
 }
 
 function compare(a, b) {

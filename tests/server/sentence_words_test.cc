@@ -1,0 +1,23 @@
+// Words of sentences for people.
+#include "server/watch/sentence_words.h"
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+TEST(SentenceWords, PeopleReadThem) {
+  EXPECT_EQ(duration_text(5040), "5.0 s");
+  EXPECT_EQ(duration_text(45'000), "45 s");
+  EXPECT_EQ(duration_text(179'000), "2 min");
+  EXPECT_EQ(duration_text(7'200'000), "2 h");
+  EXPECT_EQ(duration_text(5 * 86'400'000ULL), "5 days");
+  EXPECT_EQ(size_text(900), "900 bytes");
+  EXPECT_EQ(size_text(120ULL << 20), "120 MiB");
+  EXPECT_EQ(shell_word("pump-12"), "pump-12");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
+}  // namespace
+}  // namespace gradstream
