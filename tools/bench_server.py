@@ -1,21 +1,29 @@
-"""./run bench server: what a device, a handshake and an update cost the aggregation server, beside an MQTT broker.
+"""./run bench server: what a device, a handshake and an update cost the aggregation server, beside its peers.
 
 For 100, 1,000 and 10,000 devices, all over TLS 1.3 with pre-shared keys on 127.0.0.1: memory of an idle device (what
 the process has resident, and what malloc has given out: gradstream_heap_bytes, which the broker does not tell),
 handshakes and updates for each second of the server's processor, and the time from an update to its Ack. An update is
 200 floats; it is pulled for, trained on nowhere, decoded, folded and durable before its Ack. Updates a second come from
 64 exchanges at once; the time to the Ack is that of updates that arrive at 30 % of this rate for ten seconds, and once
-more while somebody asks the HTTP port for /metrics, /status and /status/devices each second. mosquitto, where it is
-installed, gets as many devices and messages of the same size with QoS 1, which it keeps in memory only. Handshakes are
-held against a bare Mbed TLS server that accepts a connection, shakes hands on it and closes it; the server's also have
-their Hello and Welcome. Bare Mbed TLS shows modes that the server does not offer too, in memory and, those that need no
-session before, over TCP. The largest fleet is held against it: it runs before each of the server's rows of that fleet.
+more while somebody asks the HTTP port for /metrics, /status and /status/devices each second. mosquitto, an MQTT broker,
+where it is installed, gets as many devices and messages of the same size with QoS 1. It keeps them in memory only: its
+rate of messages is shown, and no goal. Its handshakes are one (psk_dhe_ke). Handshakes are also held against a bare
+Mbed TLS server that accepts a connection, shakes hands on it and closes it; the server's also have their Hello and
+Welcome. Bare Mbed TLS shows modes that the server does not offer too, in memory and, those that need no session before,
+over TCP. The largest fleet is held against it: it runs before each of the server's rows of that fleet.
 Clients run on this machine too: what counts is the server's processor time.
 
 --io-threads takes numbers of threads for TLS and frames, each of which gets rows of its own. Where the clients run on
 the same cores, handshakes a second of wall time show what threads do for a server that has processors to spare, not
 what it would reach: that takes another machine for the clients. The processor second of a handshake or update shows
 what handing over from thread to thread costs.
+
+--durable-peers sets two servers beside it that have a message on the disk before they answer: PostgreSQL, with one
+INSERT a commit over a socket of this machine, without TLS; and NATS JetStream with `sync_interval: always`, over TLS.
+Both take messages of the same size from 64 clients. Set-up brings PostgreSQL, mosquitto, and where it finds a Go that
+is new enough, NATS. In each of five turns the server, mosquitto and both run for five seconds each, and ratios are of
+one turn. The medians count. The processor time is that of all of a peer's processes. A peer that is not there is named
+(`nats=absent`) and not judged.
 
 At last the largest fleet, all with live psk_ke sessions, loses its server: that is killed and started again at once,
 and the devices dial as the client does. How long after the server listens until the last one has its Welcome and its
@@ -33,18 +41,23 @@ import re
 import resource
 import secrets
 import shutil
+import signal
+import statistics
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
+from typing import NamedTuple
 
+import durable_peers
 import fleet
 
 LOAD = fleet.BUILD / "bench" / "gradstream-load"
 FLEETS = (100, 1000, 10000)
 HANDSHAKES = fleet.BUILD / "bench" / "gradstream-handshakes"
 BARE_HANDSHAKES = 500
+BARE_SECONDS_MAX, CERTIFICATES_SECONDS_MAX = 900, 600  # alone some 15 and 10
 # That the server offers, and what bare Mbed TLS calls them.
 EXCHANGES = {"psk_ke": "psk_ke", "psk_dhe_ke": "psk_dhe_ke", "certificate": "mutual_ecdsa"}
 UPDATE_VALUES = 200
@@ -55,6 +68,8 @@ RETURN_SECONDS_MAX = 60  # beyond that the restart has failed
 CLOSED_SECONDS, CLOSED_COUNT = 10, 64   # as many exchanges at once as there are
 OPEN_SECONDS, OPEN_SHARE = 10, 0.3      # of what closed reached: a server that is not saturated
 SETTLE_SECONDS = 2
+START_SECONDS_MAX = 60
+TURNS, TURN_SECONDS = 5, 5  # with --durable-peers
 CONNECT_SECONDS_MAX = 650
 METRICS_SECONDS_MAX = 10
 WATCH_SECONDS = 1  # between two looks of whoever watches: as the page does, oftener than a Prometheus
@@ -65,6 +80,11 @@ P99_ACK_MS_MAX = 100
 BARE_SHARE_MIN = 0.8
 RETURN_SECONDS_GOAL = 10
 COST_GROWTH_MAX = 1.2  # of an update's processor time from the smallest fleet to the largest
+# Of a figure in the result line: what it is, and the least that is wanted.
+PEER_GOALS = {"psk_dhe_ke_vs_mosquitto": ("handshakes beside mosquitto's, psk_dhe_ke", 1.2),
+              "updates_per_cpu_s_vs_postgresql": ("updates beside PostgreSQL's commits, which are without TLS", 1.0),
+              "updates_per_cpu_s_vs_nats_always": ("updates beside NATS JetStream's messages, on the disk each", 2.5)}
+BROKER_NAME = "mosquitto, psk_dhe_ke"
 
 # Keys of [run]: dense updates of {values} numbers, with next to no arithmetic on either side.
 MODEL = """\
@@ -82,6 +102,11 @@ local_step_count = 1
 step_size = 1e-3
 fold_weight = "uniform"
 """
+CERTIFICATES = """\
+device_ca_file = "{home}/ca.pem"
+certificate_file = "{home}/server.pem"
+certificate_key_file = "{home}/server.key"
+"""
 CONFIG = """
 [server]
 listen = "127.0.0.1:{port}"
@@ -89,10 +114,7 @@ http_listen = "127.0.0.1:{http}"
 database = "{home}/gradstream.db"
 log_level = "warn"
 allow_psk_ke = true
-device_ca_file = "{home}/ca.pem"
-certificate_file = "{home}/server.pem"
-certificate_key_file = "{home}/server.key"
-[server.limits]
+{certificates}[server.limits]
 io_threads = {threads}
 connection_count_max = {connections}
 handshake_count_max = {handshakes}
@@ -125,10 +147,13 @@ class Failure(Exception):
 class Peer:
     """The process under test, and what it has taken so far."""
 
-    def __init__(self, name, command, listener=None):
-        self.process = fleet.Process(name, command, listener)
-        self.pid = self.process._child.pid  # pylint: disable=protected-access
+    def __init__(self, process):
+        self.process = process
         self.http_port = None
+
+    @property
+    def pid(self):
+        return self.process.pid
 
     def processor_seconds(self):
         """Of all its threads. In nanoseconds, where /proc/PID/stat counts hundredths of a second."""
@@ -150,6 +175,16 @@ class Peer:
         url = f"http://127.0.0.1:{self.http_port}/metrics"
         with urllib.request.urlopen(url, timeout=METRICS_SECONDS_MAX) as answer:
             return float(re.search(r"^gradstream_heap_bytes (\S+)$", answer.read().decode(), re.MULTILINE)[1])
+
+    def wait_until_ready(self, text, seconds):
+        """Until it says this. Raises Failure with its last lines where it does not, and ends it."""
+        try:
+            if not self.process.wait_for_line(text, seconds):
+                raise Failure(f"{self.process.name} does not say '{text}' within {seconds} s:\n" +
+                              "\n".join(list(self.process.lines)[-5:]))
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self):
         self.process.stop()
@@ -198,14 +233,17 @@ def write_identities(path, count):
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
-def start_server(home, identities, count, retry_ms=(IDLE_MS, IDLE_MS), handshakes=64, threads=1):
+def start_server(home, identities, count, retry_ms=(IDLE_MS, IDLE_MS), handshakes=64, threads=1, certificates=True):
+    """(the server, its port). Certificates want gradstream-handshakes, which ./run test does not build."""
     port, http_port = fleet.free_port(), fleet.free_port()
     config = home / "server.toml"
     config.write_text(CONFIG.format(port=port, http=http_port, home=home, devices=count, connections=count + 50,
                                     values=UPDATE_VALUES, buffer=math.ceil(BUFFER_SHARE * count), retry_ms=retry_ms,
-                                    handshakes=handshakes, threads=threads),
+                                    handshakes=handshakes, threads=threads,
+                                    certificates=CERTIFICATES.format(home=home) if certificates else ""),
                       encoding="ascii")
-    fleet.command([HANDSHAKES, "--certificates", home, count], "making certificates", 120)
+    if certificates:
+        fleet.command([HANDSHAKES, "--certificates", home, count], "making certificates", CERTIFICATES_SECONDS_MAX)
     fleet.command([fleet.SERVER, "device", "import", identities, "--config", config], "enrolling")
     server = launch(home)
     server.http_port = http_port
@@ -213,10 +251,16 @@ def start_server(home, identities, count, retry_ms=(IDLE_MS, IDLE_MS), handshake
 
 
 def launch(home):
-    server = Peer("server", [fleet.SERVER, "serve", "--config", home / "server.toml", "--set", "server.log_level=info"])
-    if not server.process.wait_for_line("event=listening", 60):
-        raise Failure("the server does not listen:\n" + "\n".join(list(server.process.lines)[-5:]))
+    server = Peer(fleet.Process("server", [fleet.SERVER, "serve", "--config", home / "server.toml", "--set",
+                                           "server.log_level=info"]))
+    server.wait_until_ready("event=listening", START_SECONDS_MAX)
     return server
+
+
+def find_mosquitto():
+    """(its program, None), or (None, why there is none)."""
+    program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+    return (program, None) if os.access(program, os.X_OK) else (None, "it is not installed (apt-get install mosquitto)")
 
 
 def start_broker(home, identities, _):
@@ -224,13 +268,36 @@ def start_broker(home, identities, _):
     (home / "psk").write_text(identities.read_text(encoding="ascii").replace(",", ":"), encoding="ascii")
     config = home / "mosquitto.conf"
     config.write_text(BROKER_CONFIG.format(port=port, home=home), encoding="ascii")
-    broker = Peer("mosquitto", [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", config])
-    if not broker.process.wait_for_line("running", 30):
-        raise Failure("mosquitto does not run:\n" + "\n".join(list(broker.process.lines)[-5:]))
+    broker = Peer(fleet.Process("mosquitto", [find_mosquitto()[0], "-c", config]))
+    broker.wait_until_ready("running", START_SECONDS_MAX)
     return broker, port
 
 
-def measure(start, count, exchange, is_mqtt):
+def start_nats(home, _, count):
+    fleet.command([HANDSHAKES, "--certificates", home, count], "making certificates", CERTIFICATES_SECONDS_MAX)
+    process, port = durable_peers.start_nats(home)
+    return Peer(process), port
+
+
+def answer(load, peer, event, seconds):
+    """The fields of the load's line. Raises Failure where it does not come, or where devices are lost or refused."""
+    line = load.wait_for_line(event, seconds)
+    if line is None:
+        raise Failure(f"{event} did not come:\n" + "\n".join([*load.lines, *list(peer.lines)[-5:]]))
+    load.lines.clear()
+    found = fleet.fields(line)
+    if int(found["lost"]) > 0 or int(found.get("refused", 0)) > 0:
+        raise Failure(f"devices were lost or refused: {line}")
+    return found
+
+
+def load_command(home, port, count, exchange, protocol):
+    """protocol: an option of gradstream-load, or none for the server's own."""
+    return [LOAD, "--port", port, "--identities", home / "identities.csv", "--devices", count, "--exchange", exchange,
+            *([protocol] if protocol else []), *(["--certificates", home] if exchange == "certificate" else [])]
+
+
+def measure(start, count, exchange, protocol):
     """One fleet against one peer, from its first handshake."""
     with tempfile.TemporaryDirectory(prefix="gradstream-bench-") as folder, contextlib.ExitStack() as stack:
         home = pathlib.Path(folder)
@@ -239,52 +306,69 @@ def measure(start, count, exchange, is_mqtt):
         stack.callback(peer.stop)
         time.sleep(SETTLE_SECONDS)
         resident, heap = peer.resident_bytes(), peer.heap_bytes()
-        command = [LOAD, "--port", port, "--identities", home / "identities.csv", "--devices", count, "--exchange",
-                   exchange] + (["--mqtt"] if is_mqtt else [])
-        command += ["--certificates", home] if exchange == "certificate" else []
-
-        def answer(load, event, seconds):
-            line = load.wait_for_line(event, seconds)
-            if line is None:
-                raise Failure(f"{event} did not come:\n" + "\n".join([*load.lines, *list(peer.process.lines)[-5:]]))
-            load.lines.clear()
-            found = fleet.fields(line)
-            if int(found["lost"]) > 0 or int(found.get("refused", 0)) > 0:
-                raise Failure(f"devices were lost or refused: {line}")
-            return found
-
+        command = load_command(home, port, count, exchange, protocol)
         processor, coordinator = peer.processor_seconds(), peer.coordinator_seconds()
-        connected = answer(fleet.Process("storm", [*command, "--storm"]), "event=connected", CONNECT_SECONDS_MAX)
+        storm = fleet.Process("storm", [*command, "--storm"])
+        stack.callback(storm.stop)
+        connected = answer(storm, peer.process, "event=connected", CONNECT_SECONDS_MAX)
         time.sleep(SETTLE_SECONDS)
         processor = peer.processor_seconds() - processor
         result = {"handshakes_per_cpu_s": count / processor, "handshakes_per_s": count / float(connected["seconds"]),
                   "handshake_share": (peer.coordinator_seconds() - coordinator) / processor}
         load = fleet.Process("load", command)
         stack.callback(load.stop)
-        answer(load, "event=connected", CONNECT_SECONDS_MAX)
+        answer(load, peer.process, "event=connected", CONNECT_SECONDS_MAX)
         time.sleep(SETTLE_SECONDS)
         result["rss_per_device"] = (peer.resident_bytes() - resident) / count
         result["heap_per_device"] = (peer.heap_bytes() - heap) / count
         processor, coordinator = peer.processor_seconds(), peer.coordinator_seconds()
         load.type(f"closed {CLOSED_SECONDS} {min(CLOSED_COUNT, count)}\n")
-        found = answer(load, "event=load", CLOSED_SECONDS + 60)
+        found = answer(load, peer.process, "event=load", CLOSED_SECONDS + 60)
         processor = peer.processor_seconds() - processor
         result["updates_per_cpu_s"] = int(found["exchanges"]) / processor
         result["update_share"] = (peer.coordinator_seconds() - coordinator) / processor
         result["updates_per_s"] = int(found["exchanges"]) / float(found["seconds"])
         load.type(f"open {OPEN_SECONDS} {OPEN_SHARE * result['updates_per_s']:.0f}\n")
-        found = answer(load, "event=load", OPEN_SECONDS + 60)
+        found = answer(load, peer.process, "event=load", OPEN_SECONDS + 60)
         result["p50_ms"], result["p99_ms"] = float(found["latency_p50_ms"]), float(found["latency_p99_ms"])
         if peer.http_port is not None:
             with Watchers(peer.http_port) as watchers:
                 load.type(f"open {OPEN_SECONDS} {OPEN_SHARE * result['updates_per_s']:.0f}\n")
-                found = answer(load, "event=load", OPEN_SECONDS + 60)
+                found = answer(load, peer.process, "event=load", OPEN_SECONDS + 60)
             if watchers.problem or watchers.answers == 0:
                 raise Failure(f"the HTTP port does not answer: {watchers.problem}")
             result["watched_p99_ms"], result["watch_s"] = float(found["latency_p99_ms"]), watchers.slowest_s
         load.type("quit\n")
         load.wait(30)
         return result
+
+
+def measure_turn(start, count, exchange, protocol):
+    """(handshakes, exchanges) a second of all the processor that the peer's processes take."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-bench-") as folder, contextlib.ExitStack() as stack:
+        home = pathlib.Path(folder)
+        write_identities(home / "identities.csv", count)
+        peer, port = start(home, home / "identities.csv", count)
+        stack.callback(peer.stop)
+        command = load_command(home, port, count, exchange, protocol)
+        time.sleep(SETTLE_SECONDS)
+        begin = peer.processor_seconds()  # finer than that of all processes, and a storm is short
+        storm = fleet.Process("storm", [*command, "--storm"])
+        stack.callback(storm.stop)
+        answer(storm, peer.process, "event=connected", CONNECT_SECONDS_MAX)
+        time.sleep(SETTLE_SECONDS)
+        handshakes = count / (peer.processor_seconds() - begin)
+        load = fleet.Process("load", command)
+        stack.callback(load.stop)
+        answer(load, peer.process, "event=connected", CONNECT_SECONDS_MAX)
+        time.sleep(SETTLE_SECONDS)
+        begin = durable_peers.processor_seconds(peer.pid)
+        load.type(f"closed {TURN_SECONDS} {min(CLOSED_COUNT, count)}\n")
+        found = answer(load, peer.process, "event=load", TURN_SECONDS + 60)
+        exchanges = int(found["exchanges"]) / (durable_peers.processor_seconds(peer.pid) - begin)
+        load.type("quit\n")
+        load.wait(30)
+        return handshakes, exchanges
 
 
 def restart(count, threads):
@@ -294,7 +378,7 @@ def restart(count, threads):
         identities = home / "identities.csv"
         write_identities(identities, count)
         # A fleet that dials within a second or two has most of its handshakes in progress at once.
-        server, port = start_server(home, identities, count, RETRY_MS, count, threads)
+        server, port = start_server(home, identities, count, RETRY_MS, count, threads, certificates=False)
         stack.callback(server.stop)
         load = fleet.Process("load", [LOAD, "--port", port, "--identities", identities, "--devices", count,
                                       "--exchange", "psk_ke"])
@@ -351,7 +435,8 @@ class Bare:
 
     def measure(self):
         """Once more: a machine's speed differs from minute to minute, and the server is held against the mean."""
-        for line in fleet.command([HANDSHAKES, BARE_HANDSHAKES], "handshakes", 120).splitlines():
+        said = fleet.command([HANDSHAKES, BARE_HANDSHAKES], "handshakes of bare Mbed TLS", BARE_SECONDS_MAX)
+        for line in said.splitlines():
             found = fleet.fields(line)
             count, seconds = self._spent.get((found["link"], found["mode"]), (0, 0))
             self._spent[found["link"], found["mode"]] = (count + int(found["handshakes"]),
@@ -367,26 +452,97 @@ class Bare:
 
 
 def print_head():
-    print("| peer | devices | handshakes/CPU s | by the first thread, % | handshakes/s | RSS per idle device, KiB "
-          "| heap, KiB | updates/CPU s | by the first thread, % | updates/s | to Ack p50, ms | p99, ms "
-          "| p99 watched, ms | slowest HTTP answer, ms |")
-    print("|---" * 14 + "|")
+    print("| peer | durable | TLS | devices | handshakes/CPU s | by the first thread, % | handshakes/s "
+          "| RSS per idle device, KiB | heap, KiB | updates/CPU s | by the first thread, % | updates/s "
+          "| to Ack p50, ms | p99, ms | p99 watched, ms | slowest HTTP answer, ms |")
+    print("|---" * 16 + "|")
+
+
+def print_row(name, count, row):
+    heap = "" if math.isnan(row["heap_per_device"]) else f"{row['heap_per_device'] / 1024:.1f}"
+    watched = f"{row['watched_p99_ms']:.2f} | {1000 * row['watch_s']:.0f}" if "watch_s" in row else " | "
+    print(f"| {name} | {'no' if name == BROKER_NAME else 'yes'} | yes | {count} | {row['handshakes_per_cpu_s']:.0f} | "
+          f"{100 * row['handshake_share']:.0f} | {row['handshakes_per_s']:.0f} | "
+          f"{row['rss_per_device'] / 1024:.1f} | {heap} | "
+          f"{row['updates_per_cpu_s']:.0f} | {100 * row['update_share']:.0f} | "
+          f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} | {watched} |",
+          flush=True)
 
 
 def name_of(exchange, threads):
     return f"gradstream, {exchange}" + ("" if threads == 1 else f", {threads} threads")
 
 
-def judge(arguments, found, bare, restart_words):
+# ---- Durable peers ----
+
+class Kind(NamedTuple):
+    """A peer of the turns: how its row begins, and what it is."""
+
+    label: str
+    durable: str
+    tls: str
+
+
+KINDS = {
+    "gradstream": Kind("gradstream, psk_dhe_ke, Pull and update", "yes", "yes"),
+    "mosquitto": Kind("mosquitto, psk_dhe_ke, QoS 1", "no", "yes"),
+    "postgresql": Kind("PostgreSQL, one INSERT a commit", "yes", "no"),
+    "nats": Kind("NATS JetStream, sync_interval: always", "yes", "yes"),
+}
+
+
+def measure_turns(count, turns, threads, absent):
+    """Prints rows; for each turn {peer: (handshakes, updates) a second of its processor}, without those absent."""
+    print(f"| turn | peer | durable | TLS | psk_dhe_ke handshakes/CPU s of {count} devices | updates/CPU s | us |")
+    print("|---" * 7 + "|")
+    clients = min(count, durable_peers.CLIENTS)
+    measures = {
+        "gradstream": lambda: measure_turn(functools.partial(start_server, threads=threads), count, "psk_dhe_ke", ""),
+        "mosquitto": lambda: measure_turn(start_broker, count, "psk_dhe_ke", "--mqtt"),
+        "postgresql": lambda: (math.nan, durable_peers.measure_postgresql(durable_peers.find_postgresql()[0],
+                                                                          TURN_SECONDS)),
+        "nats": lambda: (math.nan, measure_turn(start_nats, clients, "certificate", "--nats")[1]),
+    }
+    found = []
+    for turn in range(1, turns + 1):
+        found.append({})
+        for name, kind in KINDS.items():
+            if name in absent:
+                continue
+            handshakes, updates = found[-1][name] = measures[name]()
+            shakes = "" if math.isnan(handshakes) else f"{handshakes:.0f}"
+            print(f"| {turn} | {kind.label} | {kind.durable} | {kind.tls} | {shakes} | {updates:.0f} | "
+                  f"{1e6 / updates:.1f} |", flush=True)
+    return found
+
+
+def figures_of_turns(turns):
+    """{name in the result line: median}, None where the peer was absent. Each ratio is of one turn."""
+    def ratio(peer, index):
+        return statistics.median(turn["gradstream"][index] / turn[peer][index] for turn in turns) \
+            if peer in turns[0] else None
+    return {"psk_dhe_ke_per_cpu_s": statistics.median(turn["gradstream"][0] for turn in turns),
+            "psk_dhe_ke_vs_mosquitto": ratio("mosquitto", 0),
+            "updates_per_cpu_s_vs_postgresql": ratio("postgresql", 1),
+            "updates_per_cpu_s_vs_nats_always": ratio("nats", 1)}
+
+
+def figures_of_rows(ours, broker):
+    """The same of one row of each at the largest fleet, where there were no turns; broker: None where it is absent."""
+    return {"psk_dhe_ke_per_cpu_s": ours["handshakes_per_cpu_s"],
+            "psk_dhe_ke_vs_mosquitto": ours["handshakes_per_cpu_s"] / broker["handshakes_per_cpu_s"] if broker
+                                       else None}
+
+
+def judge(arguments, found, figures, bare, last_words):
     """Prints each goal of the largest fleet and the result line; whether all goals are met.
 
-    found: the rows by name and count; bare: handshakes of Mbed TLS alone for each second, by mode, over TCP.
+    found: the rows by name and count; figures: of figures_of_turns() or figures_of_rows(); bare: handshakes of Mbed TLS
+    alone for each second, by mode, over TCP.
     """
     threads, largest = arguments.io_threads[0], max(arguments.devices)
     ours = found[name_of("psk_ke", threads), largest]
-    broker = found.get(("mosquitto, psk_dhe_ke", largest))
     smallest = found[name_of("psk_ke", threads), min(arguments.devices)]
-    ratio = ours["updates_per_cpu_s"] / broker["updates_per_cpu_s"] if broker else float("nan")
     growth = smallest["updates_per_cpu_s"] / ours["updates_per_cpu_s"]
     shares = {exchange: found[name_of(exchange, threads), largest]["handshakes_per_cpu_s"] / bare[mode]
               for exchange, mode in EXCHANGES.items()}
@@ -398,27 +554,99 @@ def judge(arguments, found, bare, restart_words):
              ("handshakes beside bare Mbed TLS, psk_dhe_ke", shares["psk_dhe_ke"] >= BARE_SHARE_MIN),
              ("handshakes beside bare Mbed TLS, mutual ECDSA", shares["certificate"] >= BARE_SHARE_MIN),
              ("cost of an update in the largest fleet beside the smallest", growth <= COST_GROWTH_MAX),
-             ("updates beside mosquitto", ratio >= 1 if broker else None))
+             *((what, None if figures[name] is None else figures[name] >= least)
+               for name, (what, least) in PEER_GOALS.items() if name in figures))
     for name, held in goals:
-        print(f"goal: {name}: {'not measured' if held is None else 'met' if held else 'not met'}")
+        print(f"goal: {name}: {'not judged, the peer is absent' if held is None else 'met' if held else 'not met'}")
+    words = " ".join(f"{name}=" + ("absent" if value is None else f"{value:.0f}" if name.endswith("_s")
+                                   else f"{value:.2f}") for name, value in figures.items())
     print(f"result: devices={largest} rss_bytes_per_idle_device={ours['rss_per_device']:.0f} "
-          f"heap_bytes_per_idle_device={ours['heap_per_device']:.0f} p99_ack_ms={p99_ms['psk_ke']:.2f} "
+          f"p99_ack_ms={p99_ms['psk_ke']:.2f} {words} "
+          f"heap_bytes_per_idle_device={ours['heap_per_device']:.0f} "
           f"p99_ack_ms_psk_dhe_ke={p99_ms['psk_dhe_ke']:.2f} p99_ack_ms_certificate={p99_ms['certificate']:.2f} "
-          f"p99_ack_ms_watched={ours['watched_p99_ms']:.2f} updates_per_cpu_s_vs_mosquitto={ratio:.2f} "
+          f"p99_ack_ms_watched={ours['watched_p99_ms']:.2f} "
           f"handshakes_vs_bare_psk_ke={shares['psk_ke']:.2f} handshakes_vs_bare_psk_dhe_ke={shares['psk_dhe_ke']:.2f} "
           f"handshakes_vs_bare_mutual_ecdsa={shares['certificate']:.2f} "
-          f"update_cost_growth={growth:.2f} {restart_words}")
+          f"update_cost_growth={growth:.2f} {last_words}")
     return all(held is not False for _, held in goals)
 
 
-def main():
+def absent_peers(with_durable):
+    """{peer: why it is absent}, and a line for each."""
+    finders = {"mosquitto": find_mosquitto, "postgresql": durable_peers.find_postgresql,
+               "nats": durable_peers.find_nats}
+    absent = {name: why for name, find in finders.items() if (name == "mosquitto" or with_durable)
+              for program, why in [find()] if program is None}
+    for name, why in absent.items():
+        print(f"bench: {name}=absent, and nothing is judged by it: {why}", flush=True)
+    return absent
+
+
+def measure_fleets(arguments, has_broker, bare):
+    """Prints rows; {(name, devices): row}."""
+    largest = max(arguments.devices)
+    print_head()
+    found = {}
+    cases = [(name_of(exchange, threads), functools.partial(start_server, threads=threads), exchange, "")
+             for exchange in EXCHANGES for threads in arguments.io_threads]
+    cases += [(BROKER_NAME, start_broker, "psk_dhe_ke", "--mqtt")] if has_broker else []
+    for count in arguments.devices:
+        for name, start, exchange, protocol in cases:
+            if count == largest and name != BROKER_NAME:
+                bare.measure()  # in the same minutes
+            found[name, count] = measure(start, count, exchange, protocol)
+            print_row(name, count, found[name, count])
+    return found
+
+
+def measure_all(arguments):
+    """Prints all; the exit status."""
+    largest, threads = max(arguments.devices), arguments.io_threads[0]
+    if arguments.restart:
+        is_met, words = measure_restart(largest, threads)
+        print(f"result: {words}")
+        return 0 if is_met else 1
+    absent = absent_peers(arguments.durable_peers)
+    bare = Bare()
+    found = measure_fleets(arguments, "mosquitto" not in absent, bare)
+    bare.print()
+    if arguments.durable_peers:
+        figures = figures_of_turns(measure_turns(largest, arguments.turns, threads, absent))
+    else:
+        figures = figures_of_rows(found[name_of("psk_dhe_ke", threads), largest], found.get((BROKER_NAME, largest)))
+    is_restart_met, words = measure_restart(largest, threads)
+    words = " ".join([*(f"{name}=absent" for name in absent), words])
+    return 0 if judge(arguments, found, figures, bare.rates("tcp"), words) and is_restart_met else 1
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(prog="./run bench server", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, nargs="+", default=FLEETS, help=f"fleets (default {FLEETS})")
     parser.add_argument("--io-threads", type=int, nargs="+", default=[1], metavar="N",
                         help="io_threads of the server (default 1)")
+    parser.add_argument("--durable-peers", action="store_true",
+                        help="turns beside PostgreSQL, NATS JetStream and mosquitto, with the largest fleet")
+    parser.add_argument("--turns", type=int, metavar="N",
+                        help=f"with --durable-peers (default {TURNS}); the medians count")
     parser.add_argument("--restart", action="store_true", help="the restart of the largest fleet alone")
     arguments = parser.parse_args()
+    if arguments.restart and arguments.durable_peers:
+        parser.error("--restart measures the restart alone: leave --durable-peers out, or --restart")
+    if arguments.turns is not None and not arguments.durable_peers:
+        parser.error(f"--turns {arguments.turns} is of --durable-peers, which is missing")
+    arguments.turns = TURNS if arguments.turns is None else arguments.turns
+    for name, least in (("--turns", arguments.turns), ("--devices", min(arguments.devices)),
+                        ("--io-threads", min(arguments.io_threads))):
+        if least < 1:
+            parser.error(f"{name} {least}: at least 1 is needed")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    fleet.end_with_parent()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended as by Ctrl-C
     largest = max(arguments.devices)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files != resource.RLIM_INFINITY and files < FILES_PER_DEVICE * largest + FILES_BESIDE:
@@ -427,42 +655,17 @@ def main():
         print("result: error=files")
         return 1
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    programs = ("gradstream", "gradstream-load", "gradstream-handshakes")
-    fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", *programs], "building", 3600)
-    has_broker = (shutil.which("mosquitto") or os.access("/usr/sbin/mosquitto", os.X_OK))
-    if not has_broker:
-        print("bench: mosquitto is not installed (apt-get install mosquitto): its columns stay empty")
     try:
-        if arguments.restart:
-            is_met, words = measure_restart(largest, arguments.io_threads[0])
-            print(f"result: {words}")
-            return 0 if is_met else 1
-        bare = Bare()
-        print_head()
-        found = {}
-        cases = [(name_of(exchange, threads), functools.partial(start_server, threads=threads), exchange, False)
-                 for exchange in EXCHANGES for threads in arguments.io_threads]
-        cases += [("mosquitto, psk_dhe_ke", start_broker, "psk_dhe_ke", True)] if has_broker else []
-        for count in arguments.devices:
-            for name, start, exchange, is_mqtt in cases:
-                if count == largest and not is_mqtt:
-                    bare.measure()  # in the same minutes
-                row = found[name, count] = measure(start, count, exchange, is_mqtt)
-                heap = "" if math.isnan(row["heap_per_device"]) else f"{row['heap_per_device'] / 1024:.1f}"
-                watched = f"{row['watched_p99_ms']:.2f} | {1000 * row['watch_s']:.0f}" if "watch_s" in row else " | "
-                print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | "
-                      f"{100 * row['handshake_share']:.0f} | {row['handshakes_per_s']:.0f} | "
-                      f"{row['rss_per_device'] / 1024:.1f} | {heap} | "
-                      f"{row['updates_per_cpu_s']:.0f} | {100 * row['update_share']:.0f} | "
-                      f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} | {watched} |",
-                      flush=True)
-        bare.print()
-        is_restart_met, restart_words = measure_restart(largest, arguments.io_threads[0])
-    except (Failure, RuntimeError) as failure:
+        if "GS_BUILD_DIR" not in os.environ:  # else a tree that is built
+            fleet.build("dev", "gradstream", "gradstream-load", "gradstream-handshakes")
+        return measure_all(arguments)
+    except (Failure, RuntimeError, OSError) as failure:  # OSError: a peer that has ended answers nothing
         print(f"bench: error: {failure}", file=sys.stderr)
         print("result: error=failed")
-        return 1
-    return 0 if judge(arguments, found, bare.rates("tcp"), restart_words) and is_restart_met else 1
+    except KeyboardInterrupt:
+        print("bench: error: interrupted; all that it started is ended", file=sys.stderr)
+        print("result: error=interrupted")
+    return 1
 
 
 if __name__ == "__main__":
