@@ -33,6 +33,7 @@ SOURCES = [
     "runtime/manifold/product.cc", "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc",
     "runtime/manifold/sphere.cc", "runtime/manifold/stiefel.cc", "runtime/problem/byte_products.cc",
     "runtime/problem/kpca.cc", "runtime/problem/kpca_along.cc", "runtime/problem/problem.cc",
+    "runtime/problem/sign_products.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
     "runtime/training/proximal.cc", "runtime/training/solver.cc", "runtime/training/solver_path.cc",
     "runtime/training/solver_projection.cc", "runtime/training/stream.cc", "server/rules/fold.cc", ENTRY,

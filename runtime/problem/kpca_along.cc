@@ -1,5 +1,5 @@
-// Whole numbers, in the order of the work: mean and point, once a batch X z, once a direction X s. The products of a
-// sample with two columns of signs stand in the halves of one word, so that one multiplication makes both.
+// Whole numbers, in the order of the work: mean and point, once a batch X z, once a direction X s. What a direction's
+// signs are multiplied with is bytes: the samples as they lie, the point and the mean as planes (sign_products.h).
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/problem/kpca_along.h"
@@ -7,31 +7,22 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "runtime/base/products.h"
+#include "runtime/base/quick.h"
 #include "runtime/base/units.h"
 #include "runtime/problem/byte_products.h"
-
-// Nearly all of the instructions are in functions that begin with this. With -Os GCC keeps their sums on the stack,
-// which takes 1.6 times as many of them.
-#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__)
-#define GS_QUICK [[gnu::optimize("O2"), gnu::noinline]]
-#else
-#define GS_QUICK
-#endif
+#include "runtime/problem/sign_products.h"
 
 namespace gradstream {
 namespace {
 
-// Rows whose products with two columns of signs fit the halves of a word: 128 x 255 < 2^15.
-constexpr uint32_t kPackedRowsMax = 128;
-constexpr uint32_t kSignWordBits = 32;
 constexpr int32_t kByteMax = 255;
-// Columns that are multiplied in one pass over a sample, two in a word, and samples of a pass. Reason: their sums stay
-// in registers.
-constexpr uint32_t kColsOfPass = 4;
-constexpr uint32_t kWordsOfPass = 2;
-constexpr uint32_t kSamplesOfPass = 2;
+constexpr uint32_t kFractionBits = 23;  // of a float
+// Bytes of a number of the point, and of the mean.
+constexpr uint32_t kPointPlanes = sizeof(int16_t);
+constexpr uint32_t kMeanPlanes = sizeof(int32_t);
 // Fractional bits of the mean, in bytes: as many as its sums leave, and no more than a float has below 2^8.
 constexpr int32_t kFractionBitsMax = 16;
 constexpr int32_t kMeanSumBits = 30;
@@ -43,9 +34,6 @@ constexpr int32_t kNarrowMax = 32767;
 // products have lost six bits of a float.
 constexpr Real kNormalShareMin = static_cast<Real>(1.0 / 64);
 constexpr size_t kHalfMax = kAlongColsMax * (kAlongColsMax + 1) / 2;
-// Rows of a WholePoint that stand together in memory, at most.
-constexpr uint32_t kRowsOfGroup = 4;
-
 // What the directions of a batch share, and what the evaluations of one direction share.
 struct Head {
   uint32_t is_measured;   // X z stands
@@ -56,9 +44,9 @@ struct Head {
   Real inverse_unit;      // z has the whole numbers z inverse_unit
   Real inverse_scale;     // of the bytes
   int32_t product_sums[kAlongColsMax];
-  int64_t sums[kAlongColsMax];     // until X z stands m'z, in its unit; then those of X s over the batch
-  int32_t centers[kAlongColsMax];  // m's, rounded to bytes, which X s leaves out
-  Real rests[kAlongColsMax];       // what rounding left of it
+  int64_t sums[kAlongColsMax];  // until X z stands m'z, in its unit; then those of X s over the batch
+  SignColumns columns;          // of the direction; X s starts without m's, rounded to bytes
+  Real rests[kAlongColsMax];    // what rounding left of it
 };
 
 // Views into the memory. `half` numbers are the upper half of a cols x cols matrix, row by row.
@@ -70,22 +58,25 @@ struct Work {
   Real* explained;    // half: (Xz)'Xz
   Real* side;         // half: z's + s'z
   Real* agreement;    // half: s's
-  int32_t* packed;    // pass by pass, row by row kWordsOfPass: s of a column + 2^16 s of the next, 0 where none is
-  int16_t* products;  // samples x cols: X z, the mean taken out. Until it stands, its 32 bits are in `packed`
-  int16_t* z;         // the words of a WholePoint; once X z stands, row by row
+  uint32_t* words;    // the signs, packed. Until X z stands, its 32 bits; then for a moment the words of the point
+  uint8_t* mean;      // behind them: the planes of the mean
+  int16_t* products;  // samples x cols: X z, the mean taken out
+  uint8_t* z;         // until X z stands the words of a WholePoint, then the planes of its columns
 };
 
 size_t half_count(uint32_t cols) { return cols * (size_t{cols} + 1) / 2; }
-// Words of the packed signs, and of the products before.
-size_t packed_count(Shape shape, uint32_t batch_size) {
-  const size_t count = size_t{shape.rows} * ((shape.cols + kColsOfPass - 1) / kColsOfPass) * kWordsOfPass;
-  return max_size(count, size_t{batch_size} * shape.cols);
+// Words of the packed signs with the planes of the mean, and of what stands there before.
+size_t words_count(Shape shape, uint32_t batch_size) {
+  static_assert(kMeanPlanes == sizeof(uint32_t));
+  const size_t signs = sign_column_words(shape) + shape.rows;
+  const size_t point = (whole_count(shape) * sizeof(int16_t) + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+  return std::max<size_t>({signs, point, size_t{batch_size} * shape.cols});
 }
 
 size_t memory_size(Shape shape, uint32_t batch_size) {
   const size_t half = half_count(shape.cols);
   return Arena::taken_size<Head>(1) + 2 * Arena::taken_size<int64_t>(half) + 4 * Arena::taken_size<Real>(half) +
-         Arena::taken_size<int32_t>(packed_count(shape, batch_size)) +
+         Arena::taken_size<uint32_t>(words_count(shape, batch_size)) +
          Arena::taken_size<int16_t>(size_t{batch_size} * shape.cols) + Arena::taken_size<int16_t>(whole_count(shape));
 }
 
@@ -106,9 +97,10 @@ Work carve(uint8_t* at, Shape shape, uint32_t batch_size) {
   work.explained = take<Real>(at, half);
   work.side = take<Real>(at, half);
   work.agreement = take<Real>(at, half);
-  work.packed = take<int32_t>(at, packed_count(shape, batch_size));
+  work.words = take<uint32_t>(at, words_count(shape, batch_size));
+  work.mean = reinterpret_cast<uint8_t*>(work.words + sign_column_words(shape));
   work.products = take<int16_t>(at, size_t{batch_size} * shape.cols);
-  work.z = take<int16_t>(at, whole_count(shape));
+  work.z = reinterpret_cast<uint8_t*>(take<int16_t>(at, whole_count(shape)));
   return work;
 }
 
@@ -138,9 +130,30 @@ void add_squares(uint32_t cols, const T* values, int64_t* half) {
   }
 }
 
+// The nearest float, halves to even, as the language converts. Where the processor converts words alone, this takes a
+// third of the library's instructions: all bits below a word count as one, since a float is shorter than that.
+Real nearest(int64_t value) {
+#if defined(__arm__) && defined(__ARM_FP)
+  if constexpr (std::is_same_v<Real, float>) {
+    const uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+    const auto high = static_cast<uint32_t>(magnitude >> 32);
+    const auto low = static_cast<uint32_t>(magnitude);
+    if (high != 0) {
+      const auto shift = static_cast<uint32_t>(32 - std::countl_zero(high));
+      const uint32_t lost = low << (32 - shift) != 0 ? 1 : 0;
+      const auto word = static_cast<float>(static_cast<uint32_t>(magnitude >> shift) | lost);
+      const uint32_t sign = value < 0 ? 1U << 31 : 0;
+      return std::bit_cast<float>((std::bit_cast<uint32_t>(word) + (shift << kFractionBits)) | sign);
+    }
+    return value < 0 ? -static_cast<float>(low) : static_cast<float>(low);
+  }
+#endif
+  return static_cast<Real>(value);
+}
+
 void store_half(uint32_t cols, const int64_t* sums, Real* half) {
   for (size_t i = 0; i < half_count(cols); ++i) {
-    half[i] = static_cast<Real>(sums[i]);
+    half[i] = nearest(sums[i]);
   }
 }
 
@@ -173,7 +186,12 @@ void place_mean(const ByteFrame& frame, Shape shape, Head& head) {
   }
 }
 
-WholePoint whole_point(Shape shape, const Work& work) { return {shape, work.z, nullptr, 0}; }
+WholePoint whole_point(Shape shape, const Work& work) {
+  return {shape, reinterpret_cast<int16_t*>(work.z), nullptr, 0};
+}
+
+// X z of the batch in 32 bits, samples x cols.
+int32_t* wide_products(const Work& work) { return reinterpret_cast<int32_t*>(work.words); }
 
 Status begin_batch(const SampleSource& source, Shape shape, const Real* z, const Work& work) {
   Head& head = *work.head;
@@ -184,12 +202,15 @@ Status begin_batch(const SampleSource& source, Shape shape, const Real* z, const
   }
   place_mean(frame, shape, head);
   head.inverse_unit = static_cast<Real>(power_of_two(-point.exponent));
-  for (uint32_t c = 0; c < shape.cols; ++c) {
-    int64_t sum = 0;
-    for (uint32_t r = 0; r < shape.rows; ++r) {
-      sum += int64_t{mean_of(frame.bytes, head, r)} * work.z[whole_place(shape, r, c)];
+  std::fill_n(head.sums, shape.cols, 0);
+  for (uint32_t r = 0; r < shape.rows; ++r) {
+    const int64_t mean = mean_of(frame.bytes, head, r);
+    for (uint32_t c = 0; c < shape.cols; ++c) {
+      head.sums[c] += mean * point.words[whole_place(shape, r, c)];
     }
-    head.sums[c] = shifted(sum, head.fraction_bits);
+  }
+  for (uint32_t c = 0; c < shape.cols; ++c) {
+    head.sums[c] = shifted(head.sums[c], head.fraction_bits);
   }
   return Status::kOk;
 }
@@ -199,34 +220,39 @@ void multiply_point(const uint8_t* x, Shape shape, const Work& work, uint32_t po
   const Head& head = *work.head;
   int64_t sums[kAlongColsMax];
   multiply_bytes(whole_point(shape, work), x, sums);
-  int32_t* const out = work.packed + size_t{position} * shape.cols;
+  int32_t* const out = wide_products(work) + size_t{position} * shape.cols;
   for (uint32_t c = 0; c < shape.cols; ++c) {
     out[c] = static_cast<int32_t>(shifted(sums[c] - head.sums[c], head.shift));
   }
 }
 
-// Brings the words of the point, which stand as whole_place() says, in the order of its rows. Those of kRowsOfGroup
-// rows keep their place as a whole.
-void order_rows(Shape shape, int16_t* words) {
-  int16_t group[kRowsOfGroup * kAlongColsMax];
-  const size_t size = kRowsOfGroup * size_t{shape.cols};
-  for (uint32_t first = 0; first < shape.rows; first += kRowsOfGroup) {
-    const size_t begin = size_t{first} * shape.cols;
-    const uint32_t rows = std::min(shape.rows - first, kRowsOfGroup);
-    std::copy_n(words + begin, std::min(size, whole_count(shape) - begin), group);
-    for (uint32_t e = 0; e < rows * shape.cols; ++e) {
-      words[begin + e] = group[whole_place(shape, first + e / shape.cols, e % shape.cols) - begin];
+// Brings the point and the mean into planes, and takes z'z.
+void make_planes(const SampleBytes& bytes, Shape shape, const Work& work) {
+  int16_t* const words = reinterpret_cast<int16_t*>(work.words);
+  std::copy_n(reinterpret_cast<const int16_t*>(work.z), whole_count(shape), words);
+  int64_t sums[kHalfMax] = {};
+  for (uint32_t r = 0; r < shape.rows; ++r) {
+    int16_t row[kAlongColsMax];
+    for (uint32_t c = 0; c < shape.cols; ++c) {
+      row[c] = words[whole_place(shape, r, c)];
+      store_planes(row[c], kPointPlanes, shape.rows, work.z + size_t{c} * kPointPlanes * shape.rows + r);
     }
+    add_squares(shape.cols, row, sums);
+  }
+  store_half(shape.cols, sums, work.gram);
+  for (uint32_t r = 0; r < shape.rows; ++r) {
+    store_planes(mean_of(bytes, *work.head, r), kMeanPlanes, shape.rows, work.mean + r);
   }
 }
 
 // Brings X z to 16 bits, and takes what no direction changes.
-void end_batch(Shape shape, uint32_t count, const Work& work) {
+void end_batch(const SampleBytes& bytes, Shape shape, uint32_t count, const Work& work) {
   Head& head = *work.head;
+  const int32_t* const wide = wide_products(work);
   const size_t size = size_t{count} * shape.cols;
   int32_t largest = 0;
   for (size_t i = 0; i < size; ++i) {
-    largest = std::max(largest, work.packed[i] < 0 ? -work.packed[i] : work.packed[i]);
+    largest = std::max(largest, wide[i] < 0 ? -wide[i] : wide[i]);
   }
   int32_t bits = 0;
   while (largest >> bits >= kNarrowMax) {
@@ -238,156 +264,47 @@ void end_batch(Shape shape, uint32_t count, const Work& work) {
   for (uint32_t i = 0; i < count; ++i) {
     int16_t* const q = work.products + size_t{i} * shape.cols;
     for (uint32_t c = 0; c < shape.cols; ++c) {
-      q[c] = static_cast<int16_t>(shifted(work.packed[size_t{i} * shape.cols + c], bits));
+      q[c] = static_cast<int16_t>(shifted(wide[size_t{i} * shape.cols + c], bits));
       head.product_sums[c] += q[c];
     }
     add_squares(shape.cols, q, sums);
   }
   store_half(shape.cols, sums, work.explained);
-  order_rows(shape, work.z);
-  std::fill_n(sums, half_count(shape.cols), 0);
-  for (uint32_t r = 0; r < shape.rows; ++r) {
-    add_squares(shape.cols, work.z + size_t{r} * shape.cols, sums);
-  }
-  store_half(shape.cols, sums, work.gram);
+  make_planes(bytes, shape, work);
   head.is_measured = 1;
   head.direction = 0;
 }
 
 // ---- Once a direction ----
 
-// Packs the signs, and takes s's.
-GS_QUICK void pack_signs(Shape shape, const uint32_t* signs, const Work& work) {
-  const uint32_t cols = shape.cols;
-  uint32_t masks[kAlongColsMax] = {};  // of the signs of up to 32 rows
-  int32_t agreement[kHalfMax] = {};
-  for (uint32_t r = 0, e = 0; r < shape.rows; ++r, e += cols) {
-    const uint32_t at = e % kSignWordBits;
-    uint32_t bits = signs[e / kSignWordBits] >> at;  // of the row
-    if (at + cols > kSignWordBits) {
-      bits |= signs[e / kSignWordBits + 1] << (kSignWordBits - at);
-    }
-    bits &= (1U << cols) - 1;
-    uint32_t ones = (1U << cols) - 1;
-    for (uint32_t c = 0; c < cols; ++c) {
-      masks[c] = masks[c] << 1 | (bits >> c & 1);
-    }
-    int32_t* packed = work.packed + size_t{r} * kWordsOfPass;
-    for (uint32_t first = 0; first < cols; first += kColsOfPass, packed += size_t{shape.rows} * kWordsOfPass) {
-      for (uint32_t i = 0; i < kWordsOfPass; ++i, bits >>= 2, ones >>= 2) {  // 2 bit - 1, where there is a column
-        const uint32_t word = (bits & 1) * 2 + (bits & 2) * 0x10000 - ((ones & 1) + (ones & 2) * 0x8000);
-        packed[i] = static_cast<int32_t>(word);
-      }
-    }
-    if (r % kSignWordBits == kSignWordBits - 1 || r + 1 == shape.rows) {
-      const auto rows = static_cast<int32_t>(r % kSignWordBits + 1);
-      int32_t* sum = agreement;
-      for (uint32_t a = 0; a < cols; ++a) {
-        for (uint32_t b = a; b < cols; ++b) {
-          *sum++ += rows - 2 * std::popcount(masks[a] ^ masks[b]);
-        }
-      }
-      std::fill_n(masks, cols, 0);
-    }
-  }
-  for (size_t i = 0; i < half_count(cols); ++i) {
-    work.agreement[i] = static_cast<Real>(agreement[i]);
-  }
-}
-
-// out[0 .. kColsOfPass) <- the products of a column, value_of(row), with as many of signs.
-template <typename ValueOf>
-GS_QUICK void multiply_column(ValueOf value_of, uint32_t rows, const int32_t* packed, int32_t* out) {
-  int32_t sums[kColsOfPass] = {};
-  for (uint32_t r = 0; r < rows; ++r) {
-    const int32_t value = value_of(r);
-#pragma GCC unroll 2
-    for (uint32_t i = 0; i < kWordsOfPass; ++i) {
-      const int32_t word = *packed++;
-      sums[2 * i] += value * static_cast<int16_t>(word);
-      sums[2 * i + 1] += value * ((word + 0x8000) >> 16);
-    }
-  }
-#pragma GCC unroll 4
-  for (uint32_t i = 0; i < kColsOfPass; ++i) {
-    out[i] = sums[i];
-  }
-}
-
-// out[c] <- the products of a column with the signs of column c; room for kAlongColsMax.
-template <typename ValueOf>
-void multiply_columns(ValueOf value_of, Shape shape, const Work& work, int32_t* out) {
-  const int32_t* packed = work.packed;
-  for (uint32_t c = 0; c < shape.cols; c += kColsOfPass, packed += size_t{shape.rows} * kWordsOfPass) {
-    multiply_column(value_of, shape.rows, packed, out + c);
-  }
-}
-
-// Adds the halves of a word of sums to two sums.
-void add_halves(int32_t word, int32_t* sums) {
-  const int32_t low = static_cast<int16_t>(word);
-  sums[0] += low;
-  sums[1] += (word - low) >> 16;
-}
-
-// first and second [0 .. kColsOfPass) <- the products of two samples, x and y, with as many columns of signs.
-GS_QUICK void multiply_samples(const uint8_t* x, const uint8_t* y, uint32_t rows, const int32_t* packed, int32_t* first,
-                               int32_t* second) {
-  for (uint32_t c = 0; c < kColsOfPass; ++c) {
-    first[c] = second[c] = 0;
-  }
-  while (rows > 0) {
-    const uint32_t count = std::min(rows, kPackedRowsMax);
-    int32_t x0 = 0, x1 = 0, y0 = 0, y1 = 0;
-    const auto add_row = [&]() __attribute__((always_inline)) {
-      const int32_t x_value = *x++;
-      const int32_t y_value = *y++;
-      const int32_t word0 = *packed++;
-      x0 += x_value * word0;
-      y0 += y_value * word0;
-      const int32_t word1 = *packed++;
-      x1 += x_value * word1;
-      y1 += y_value * word1;
-    };
-    uint32_t left = count;
-    if (left % 2 != 0) {
-      add_row();
-    }
-    for (left /= 2; left > 0; --left) {
-      add_row();
-      add_row();
-    }
-    add_halves(x0, first);
-    add_halves(x1, first + 2);
-    add_halves(y0, second);
-    add_halves(y1, second + 2);
-    rows -= count;
-  }
-}
-
-void begin_direction(const SampleBytes& bytes, Shape shape, const uint32_t* signs, const Work& work) {
+void begin_direction(Shape shape, const uint32_t* signs, const Work& work) {
   Head& head = *work.head;
-  pack_signs(shape, signs, work);
+  SignColumns& columns = head.columns;
+  columns.shape = shape;
+  columns.words = work.words;
+  const size_t half = half_count(shape.cols);
+  int32_t agreement[kHalfMax];
+  pack_signs(signs, &columns, agreement);
+  std::copy_n(agreement, half, work.agreement);
   int32_t products[kAlongColsMax * kAlongColsMax];  // z's
   for (uint32_t a = 0; a < shape.cols; ++a) {
-    const int16_t* const column = work.z + a;
-    multiply_columns([column, shape](uint32_t r) -> int32_t { return column[size_t{r} * shape.cols]; }, shape, work,
-                     products + size_t{a} * kAlongColsMax);
+    multiply_planes(columns, work.z + size_t{a} * kPointPlanes * shape.rows, kPointPlanes,
+                    products + size_t{a} * kAlongColsMax);
   }
   Real* side = work.side;
   for (uint32_t a = 0; a < shape.cols; ++a) {
     for (uint32_t b = a; b < shape.cols; ++b) {
-      *side++ = static_cast<Real>(int64_t{products[a * kAlongColsMax + b]} + products[b * kAlongColsMax + a]);
+      *side++ = nearest(int64_t{products[a * kAlongColsMax + b]} + products[b * kAlongColsMax + a]);
     }
   }
   int32_t means[kAlongColsMax];
-  multiply_columns([&bytes, &head](uint32_t r) { return mean_of(bytes, head, r); }, shape, work, means);
+  multiply_planes(columns, work.mean, kMeanPlanes, means);
   const Real one = static_cast<Real>(1U << head.fraction_bits);
   for (uint32_t c = 0; c < shape.cols; ++c) {
-    head.centers[c] = static_cast<int32_t>(shifted(means[c], head.fraction_bits));
-    head.rests[c] = static_cast<Real>(means[c] - head.centers[c] * (1 << head.fraction_bits)) / one;
+    const auto center = static_cast<int32_t>(shifted(means[c], head.fraction_bits));
+    columns.starts[c] -= center;
+    head.rests[c] = static_cast<Real>(means[c] - center * (1 << head.fraction_bits)) / one;
   }
-  const size_t half = half_count(shape.cols);
   std::fill_n(work.cross, half, 0);
   std::fill_n(work.square, half, 0);
   std::fill_n(head.sums, shape.cols, 0);
@@ -430,27 +347,75 @@ constexpr bool kMultipliesLong = false;
 constexpr bool kMultipliesLong = true;
 #endif
 
+#if defined(__ARM_FEATURE_SIMD32)
+
+constexpr uint32_t kColsOfPairs = 4;
+
+uint32_t halves(int32_t low, int32_t high) { return static_cast<uint16_t>(low) | static_cast<uint32_t>(high) << 16; }
+
+// sum and two products of 16 bits: low by low and high by high, or across.
+[[gnu::always_inline]] inline int64_t add_straight(uint32_t a, uint32_t b, int64_t sum) {
+  asm("smlald %Q0, %R0, %1, %2" : "+r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+[[gnu::always_inline]] inline int64_t add_across(uint32_t a, uint32_t b, int64_t sum) {
+  asm("smlaldx %Q0, %R0, %1, %2" : "+r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+
+// add_products() of kColsOfPairs columns and magnitudes up to kNarrowMax, by two products an instruction.
+GS_QUICK void add_pairs(const Pass& pass, int64_t* cross, int64_t* square) {
+  uint32_t first[kColsOfPairs];   // q and w of the first sample
+  uint32_t second[kColsOfPairs];  // of the second
+  uint32_t both[kColsOfPairs];    // w of both
+#pragma GCC unroll 4
+  for (uint32_t c = 0; c < kColsOfPairs; ++c) {
+    first[c] = halves(pass.q[0][c], pass.w[0][c]);
+    second[c] = halves(pass.q[1][c], pass.w[1][c]);
+    both[c] = halves(pass.w[0][c], pass.w[1][c]);
+  }
+#pragma GCC unroll 4
+  for (uint32_t a = 0; a < kColsOfPairs; ++a) {
+#pragma GCC unroll 4
+    for (uint32_t b = a; b < kColsOfPairs; ++b) {
+      *cross = add_across(second[a], second[b], add_across(first[a], first[b], *cross));
+      *square = add_straight(both[a], both[b], *square);
+      ++cross;
+      ++square;
+    }
+  }
+}
+
+#endif
+
+void add_pass(uint32_t cols, bool is_wide, const Pass& pass, int64_t* cross, int64_t* square) {
+#if defined(__ARM_FEATURE_SIMD32)
+  if (cols == kColsOfPairs && !is_wide) {
+    add_pairs(pass, cross, square);
+    return;
+  }
+#endif
+  if (kMultipliesLong || is_wide) {
+    add_products<int64_t>(cols, pass, cross, square);
+  } else {
+    add_products<int32_t>(cols, pass, cross, square);
+  }
+}
+
 // Adds `count` samples, x[0 .. count), from `position` of the batch on.
 void multiply_direction(const uint8_t* const* x, uint32_t count, Shape shape, const Work& work, uint32_t position) {
   Head& head = *work.head;
-  Pass pass = {};
-  const int32_t* packed = work.packed;
-  for (uint32_t c = 0; c < shape.cols; c += kColsOfPass, packed += size_t{shape.rows} * kWordsOfPass) {
-    multiply_samples(x[0], x[count - 1], shape.rows, packed, pass.w[0] + c, pass.w[1] + c);
+  Pass pass;
+  multiply_signs(head.columns, x[0], x[count - 1], pass.w[0], pass.w[1]);
+  pass.q[0] = work.products + size_t{position} * shape.cols;
+  pass.q[1] = pass.q[0] + (count - 1) * shape.cols;
+  if (count < kSamplesOfPass) {
+    std::fill_n(pass.w[1], kAlongColsMax, 0);
   }
-  for (uint32_t i = 0; i < kSamplesOfPass; ++i) {
-    pass.q[i] = work.products + size_t{position + (i < count ? i : 0)} * shape.cols;
-    for (uint32_t c = 0; c < shape.cols; ++c) {
-      const int32_t value = i < count ? pass.w[i][c] - head.centers[c] : 0;
-      pass.w[i][c] = value;
-      head.sums[c] += value;
-    }
+  for (uint32_t c = 0; c < shape.cols; ++c) {
+    head.sums[c] += int64_t{pass.w[0][c]} + pass.w[1][c];
   }
-  if (kMultipliesLong || head.is_wide != 0) {
-    add_products<int64_t>(shape.cols, pass, work.cross, work.square);
-  } else {
-    add_products<int32_t>(shape.cols, pass, work.cross, work.square);
-  }
+  add_pass(shape.cols, head.is_wide != 0, pass, work.cross, work.square);
 }
 
 // ---- Once a point ----
@@ -506,10 +471,9 @@ Result<Real> combine(Real scale_of_byte, Shape shape, Real distance, uint32_t co
       }
       const Real rest_a = head.rests[a];
       const Real rest_b = head.rests[b];
-      const Real cross = static_cast<Real>(work.cross[i]) - (static_cast<Real>(head.product_sums[a]) * rest_b +
-                                                             static_cast<Real>(head.product_sums[b]) * rest_a);
-      const Real square = static_cast<Real>(work.square[i]) -
-                          (static_cast<Real>(head.sums[a]) * rest_b + static_cast<Real>(head.sums[b]) * rest_a) +
+      const Real cross = nearest(work.cross[i]) - (static_cast<Real>(head.product_sums[a]) * rest_b +
+                                                   static_cast<Real>(head.product_sums[b]) * rest_a);
+      const Real square = nearest(work.square[i]) - (nearest(head.sums[a]) * rest_b + nearest(head.sums[b]) * rest_a) +
                           static_cast<Real>(count) * (rest_a * rest_b);
       g[i] += step * work.side[i] + squared * work.agreement[i];
       q[i] += scale * step * cross + squared * square;
@@ -566,11 +530,11 @@ Result<Real> kpca_loss_along(const void* context, Shape shape, const SignDisplac
     GS_TRY(visit_bytes<1>(source, batch, progress, [&](const uint8_t* const* x, uint32_t, uint32_t position) {
       multiply_point(x[0], shape, work, position);
     }));
-    end_batch(shape, batch.count, work);
+    end_batch(*source.bytes, shape, batch.count, work);
   }
   if (point.signs != nullptr && head.direction != point.number + 1) {
     if (progress.position == 0) {
-      begin_direction(*source.bytes, shape, point.signs, work);
+      begin_direction(shape, point.signs, work);
     }
     GS_TRY(visit_bytes<kSamplesOfPass>(source, batch, progress,
                                        [&](const uint8_t* const* x, uint32_t count, uint32_t position) {

@@ -13,12 +13,12 @@
 #include <cstdint>
 
 #include "runtime/problem/problem.h"
+#include "runtime/problem/sign_products.h"
 
 namespace gradstream {
 
-// Columns of a point beside which losses are computed so. Reason: their small matrices stand on the stack, 36 numbers
-// each.
-inline constexpr uint32_t kAlongColsMax = 8;
+// Columns of a point beside which losses are computed so.
+inline constexpr uint32_t kAlongColsMax = kSignColsMax;
 // Products of a batch with the point that are kept: samples x columns. Reason: 256 bytes, 32 samples of four columns.
 inline constexpr uint32_t kAlongProductsMax = 128;
 
