@@ -9,6 +9,7 @@
 
 #include "runtime/base/features.h"
 #include "runtime/base/products.h"
+#include "runtime/base/quick.h"
 
 namespace gradstream {
 namespace {
@@ -33,8 +34,36 @@ uint64_t words_per_direction(Shape shape) { return (shape.size() + kWordBits - 1
 
 Real sign_magnitude(Shape shape) { return static_cast<Real>(1) / std::sqrt(static_cast<Real>(shape.size())); }
 
+// Adds value to `count` numbers where their bit of `flips` is 0, and subtracts it where it is 1, from bit 0 on.
+[[gnu::always_inline]] inline void add_flipped(RealBits value, uint32_t flips, size_t count, Real* sum) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < count; ++i) {
+    const RealBits flip = static_cast<RealBits>((flips >> i) & 1) << kSignShift;
+    sum[i] += std::bit_cast<Real>(value ^ flip);
+  }
+}
+
 // sum[e] <- sum[e] + value where the bit of e is set, - value where it is not; the stream stands at the direction's
 // first word. Flipping the sign bit is exact, and so the compiler may vectorise the loop without changing a bit.
+#if defined(__arm__) && defined(__ARM_FP)
+// Counting takes a third of the loop. So four numbers are added without.
+GS_QUICK void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
+  constexpr size_t kPass = 4;
+  const RealBits value_bits = std::bit_cast<RealBits>(value);
+  for (; count >= kWordBits; count -= kWordBits) {
+    uint32_t word = ~stream.next();
+    for (const Real* const end = sum + kWordBits; sum != end; sum += kPass, word >>= kPass) {
+      add_flipped(value_bits, word, kPass, sum);
+    }
+  }
+  if (count > 0) {
+    const uint32_t word = ~stream.next();
+    for (size_t i = 0; i < count; ++i) {
+      add_flipped(value_bits, word >> i, 1, sum + i);
+    }
+  }
+}
+#else
 void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
   const RealBits value_bits = std::bit_cast<RealBits>(value);
   for (size_t first = 0; first < count; first += kWordBits) {
@@ -46,6 +75,7 @@ void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
     }
   }
 }
+#endif
 
 FixedWord add_modulo(FixedWord a, FixedWord b) {
   return static_cast<FixedWord>(static_cast<RealBits>(a) + static_cast<RealBits>(b));
