@@ -46,11 +46,14 @@ function(gs_add_cortex_m_program target script config)
   add_executable(${target}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/divide.cc
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/strings.cc
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/port.cc
     ${ARGN})
   set_source_files_properties(
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/divide.cc
     PROPERTIES COMPILE_OPTIONS -fno-lto)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/boards/cortex_m/strings.cc
+    PROPERTIES COMPILE_OPTIONS "-fno-lto;-fno-builtin;-fno-tree-loop-distribute-patterns")
   set(scripts ${PROJECT_SOURCE_DIR}/${script} ${PROJECT_SOURCE_DIR}/boards/cortex_m/sections.ld)
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
   gs_runtime_flags(${target})

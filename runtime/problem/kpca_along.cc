@@ -458,7 +458,7 @@ Result<Real> combine(Real scale_of_byte, Shape shape, Real distance, uint32_t co
   const Head& head = *work.head;
   const Real step = distance * head.inverse_unit;
   const Real squared = step * step;
-  const Real scale = static_cast<Real>(uint64_t{1} << head.shift);  // of X z
+  const Real scale = static_cast<Real>(power_of_two(head.shift));  // of X z
   Real g[kHalfMax];
   Real q[kHalfMax];
   size_t i = 0;
