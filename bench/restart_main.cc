@@ -31,6 +31,7 @@ void assert_failed(const char* file, int line) {
 
 namespace {
 
+constexpr uint64_t kRunNonce = 0x7265737461727431;  // the same each time: nothing of a bench is drawn
 constexpr uint64_t kFirstMs = 1'700'000'000'000;
 constexpr size_t kPieceSize = 768;                    // of an upload, in one message
 constexpr uint64_t kUpdatesBetweenWords = 1'000'000;  // some half a minute
@@ -197,7 +198,7 @@ int make(const std::string& config_path, uint64_t updates) {
   }
   RunRow run;
   if (database.open(options) != StoreStatus::kOk || !database.add_devices(devices, kFirstMs).is_ok() ||
-      create_run(database, config, &run) != kExitOk) {
+      create_run(database, config, kRunNonce, &run) != kExitOk) {
     std::fprintf(stderr, "gradstream-restart: error: %s\n", database.error().c_str());
     return 1;
   }
@@ -209,7 +210,7 @@ int make(const std::string& config_path, uint64_t updates) {
   JournalKeep keep;
   parse_journal_keep(config.server.journal_keep, &keep);  // load_config() has checked it
   SqliteStore store(database, run.id);
-  Coordinator coordinator(run.id, config.run, names);
+  Coordinator coordinator(run.id, config.run, names, 1, run.run_nonce);
   coordinator.set_checkpoints(checkpoint_update_count(config.run, keep));
   Life life(coordinator, store, keep);
   if (live(config.run, updates, coordinator, life) != StoreStatus::kOk) {

@@ -45,6 +45,7 @@ constexpr uint64_t kPauseMaxMs = 800;
 
 Simulation::Simulation(const SimOptions& options, uint32_t schedule)
     : options_(options),
+      run_nonce_(uint64_t{options.seed} << 1 | 1),
       parameters_(sim_parameters(options)),
       dice_(options.seed, schedule),
       faults_(options.fault_bits, dice_),
@@ -423,7 +424,7 @@ void Simulation::boot_server() {
   }
   RunParameters served = parameters_;
   served.steps->server_step *= options_.plants_step ? 1.25F : 1.0F;
-  server_ = std::make_unique<Coordinator>(kRun, served, device_names(), options_.aggregator_count);
+  server_ = std::make_unique<Coordinator>(kRun, served, device_names(), options_.aggregator_count, run_nonce_);
   server_->set_limits({{}, kHoldLimitMs});
   if (options_.plants_double_fold) {
     server_->plant_double_fold_for_test();

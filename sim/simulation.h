@@ -100,6 +100,7 @@ class Simulation {
   void schedule_tick();
 
   SimOptions options_;
+  uint64_t run_nonce_;  // of the seed: nothing in a schedule is drawn but by its dice
   RunParameters parameters_;
   Dice dice_;
   SimResult result_;

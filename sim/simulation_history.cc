@@ -20,6 +20,10 @@ void Simulation::replay_kept() {
     return result_.fault.empty();
   });
   broken(read == StoreStatus::kOk ? "" : "the records that are kept do not follow the checkpoint");
+  ChainHead whole;
+  ChainHead kept;
+  GS_ASSERT(store_.read_chain_end(&whole) == StoreStatus::kOk && kept_.read_chain_end(&kept) == StoreStatus::kOk);
+  broken(whole == kept ? "" : "the chain of the journal is another one after its cuts");
 }
 
 // A crash may come before: then it is lost, as a shell loses it that writes it behind its records.

@@ -131,7 +131,8 @@ SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
 PURE_BASE = ("server/base/enum_names.h", "server/base/fields.h", "server/base/objection.h", "server/base/rate_limit.h",
-             "server/base/recycled_queue.h", "server/base/session_id.h", "server/base/state_archive.h")
+             "server/base/recycled_queue.h", "server/base/session_id.h", "server/base/sha256.h",
+             "server/base/state_archive.h")
 
 # What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named
 # may reach everything.
@@ -149,7 +150,7 @@ ARROWS = {
     "server/base/": (BASE, HOST_ROOM, "server/base/"),
     "server/run/": SERVER_MAY + (*PURE_BASE, "server/run/"),
     "server/rules/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/"),
-    "server/journal/": (BASE, "server/journal/"),
+    "server/journal/": (BASE, "server/base/sha256.h", "server/journal/"),
     "server/coordinator/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/", "server/journal/",
                                          "server/coordinator/"),
     "server/store/": SERVER_MAY + (HOST_ROOM, "server/base/", "server/journal/", "server/store/"),
@@ -157,8 +158,8 @@ ARROWS = {
     "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h", "host/shown.h"),
     # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
-                                   "server/watch/", "server/journal/checkpoint.h", "server/journal/journal_record.h",
-                                   "server/journal/store.h",
+                                   "server/watch/", "server/journal/checkpoint.h", "server/journal/journal_chain.h",
+                                   "server/journal/journal_record.h", "server/journal/store.h",
                                    "server/journal/update_notes.h", "server/rules/model_average.h",
                                    "server/rules/progress_watch.h", "server/rules/smoothing_check.h", "server/run/",
                                    "host/shown.h"),

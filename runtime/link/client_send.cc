@@ -182,7 +182,8 @@ ClientAction Client::send_piece(uint64_t now_ms) {
   const uint8_t* bytes =
       progress_.slots.bytes(SlotRole::kPending).data() + encoded_size(pending.encoding, progress_.next_value);
   DeviceMessage message = {};
-  const uint64_t base_digest = kHoldsPulls && tells_base() ? model_.digest() : 0;  // computed anew, as in a Pull
+  // The digest is computed anew, as in a Pull.
+  const uint64_t base_digest = kHoldsPulls && tells_base() ? model_.digest() ^ model_.welcome().run_nonce : 0;
   if (!kSendsTensors || pending.kind == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
     fill_update(pending, progress_.next_value, message.body.update_scalars);

@@ -28,7 +28,7 @@
 namespace gradstream {
 
 // Calls visit(a.field, b.field) for each. A and B are gs_Welcome, or any struct that has members of these names, and
-// each may be const. Left out are the two digests and the parts of a product, which are no numbers of 32 bits.
+// each may be const. Left out are digests, the nonce and the parts of a product, which are no numbers of 32 bits.
 template <typename A, typename B, typename Visit>
 constexpr void visit_run_fields(A& a, B& b, Visit&& visit) {
 #define GS_VISIT_RUN_FIELD(field, word) visit(a.field, b.field);

@@ -10,9 +10,9 @@
 namespace gradstream {
 
 Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices,
-                         uint32_t aggregator_count) {
+                         uint32_t aggregator_count, uint64_t run_nonce) {
   GS_ASSERT(!check_parameters(parameters));
-  state_ = std::make_unique<State>(run, parameters, devices, aggregator_count);
+  state_ = std::make_unique<State>(run, parameters, devices, aggregator_count, run_nonce);
 }
 
 Coordinator::~Coordinator() = default;

@@ -240,8 +240,9 @@ class Coordinator {
   // devices: names in order of enrolment index. Parameters must have passed check_parameters() (GS_ASSERT).
   // aggregator_count: sums that the updates of a version go to, merged at its close; it must have passed
   // check_aggregator_count() (server/rules/aggregator.h). What the run makes is the same with any number of sums.
+  // run_nonce: what tells the run from another one of these parameters (parameters_digest()); devices are told both.
   Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices,
-              uint32_t aggregator_count = 1);
+              uint32_t aggregator_count = 1, uint64_t run_nonce = 0);
   ~Coordinator();
 
   // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.

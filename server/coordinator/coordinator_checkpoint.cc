@@ -84,7 +84,7 @@ void Coordinator::State::exchange(StateArchive& io) {
 Checkpoint Coordinator::State::make_checkpoint() {
   StateArchive io;
   Head head;
-  head.run = run;
+  head.run = identity.run;
   head.sequence = version_sequence;
   head.version = ledger.version();
   head.exchange(io);
@@ -127,7 +127,7 @@ Status Coordinator::restore(std::span<const uint8_t> bytes) {
   Head head;
   head.exchange(io);
   if (crc32c(0, body.data(), body.size()) != checksum || head.magic != kMagic || head.form != kForm ||
-      head.real_size != sizeof(Real) || head.run != state.run) {
+      head.real_size != sizeof(Real) || head.run != state.identity.run) {
     return Status::kDataCorrupt;
   }
   state.exchange(io);

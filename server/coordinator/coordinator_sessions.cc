@@ -164,7 +164,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
     refuse(id, gs_Reason_REASON_PROTOCOL_VERSION);
     return;
   }
-  if (hello.run != 0 && hello.run != run) {
+  if (hello.run != 0 && hello.run != identity.run) {
     refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
@@ -239,9 +239,10 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   message.which_body = gs_ServerMessage_welcome_tag;
   gs_Welcome& welcome = message.body.welcome;
   welcome.server_time_ms = now_ms;
-  welcome.run = run;
+  welcome.run = identity.run;
   welcome.run_state = ledger.run_state();
-  welcome.parameters_digest = digest_of_parameters;
+  welcome.run_nonce = identity.run_nonce;
+  welcome.parameters_digest = identity.parameters_digest;
   welcome.version = durable_version;
   describe_run(parameters, index, &welcome);
   welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).image.features);

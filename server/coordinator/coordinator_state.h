@@ -27,6 +27,7 @@
 #include "server/coordinator/held_pulls.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
+#include "server/journal/journal_chain.h"
 #include "server/run/canonical_text.h"
 #include "server/run/trigger.h"
 
@@ -102,15 +103,13 @@ struct Coordinator::State {
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names,
-        uint32_t aggregator_count)
-      : run(run_id),
+        uint32_t aggregator_count, uint64_t nonce)
+      : identity{run_id, nonce, parameters_digest(run_parameters, nonce)},
         parameters(run_parameters),
-        digest_of_parameters(parameters_digest(run_parameters)),
         ledger(run_parameters, names, aggregator_count) {}
 
-  uint32_t run;
+  RunIdentity identity;  // said in every Welcome
   RunParameters parameters;
-  uint64_t digest_of_parameters;  // said in every Welcome
   Ledger ledger;
   CoordinatorCounters counters;
   RoundSummary last_round;
@@ -232,6 +231,7 @@ struct Coordinator::State {
   uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
                        FoldInput* input);
+  uint64_t said_base(const Upload& upload) const;
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
   UpdateNotes take_notes(const UpdateNotes& said);
   bool is_too_stale(const Upload& upload) const;

@@ -1,6 +1,7 @@
 // Uploads: what is wrong with one, what it is worth, and its Ack.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
@@ -86,7 +87,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
 
 // The verdict is known: the device is told it once more.
 void Coordinator::State::judge_again(SessionId id, uint32_t index, const Upload& upload, uint64_t now_ms) {
-  const AckedPull next = {upload.task_sequence, {true, upload.base_version, upload.base_digest, 0}};
+  const AckedPull next = {upload.task_sequence, {true, upload.base_version, said_base(upload), 0}};
   if (send_judged_ack(id, index, upload, true)) {
     take_ack_as_pull(id, next, now_ms);
   }
@@ -104,7 +105,7 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   const gs_Reason fault =
       has_own_answers(ledger.stage()) ? judge_answer(index, upload, now_ms) : judge_update(index, upload, now_ms);
   // The upload is the session's, which a full queue may end.
-  const AckedPull next = {upload.task_sequence, {true, upload.base_version, upload.base_digest, 0}};
+  const AckedPull next = {upload.task_sequence, {true, upload.base_version, said_base(upload), 0}};
   const bool is_pull = send_judged_ack(id, index, upload, false);
   note_barred(index, now_ms);
   judge_open_round(now_ms);
@@ -160,6 +161,13 @@ bool Coordinator::State::is_too_stale(const Upload& upload) const {
           upload.base_version < ledger.open_stage().train_version);
 }
 
+// The digest of the model that the device trained from; 0: it does not say. A device that was told the run's nonce
+// mixes it in: what was trained for another run of the same models is no answer to this one's tasks.
+uint64_t Coordinator::State::said_base(const Upload& upload) const {
+  const std::optional<uint64_t> known = ledger.digest_of(upload.base_version);
+  return known && upload.base_digest == (*known ^ identity.run_nonce) ? *known : upload.base_digest;
+}
+
 // The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
 gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
   const DeviceRow& device = ledger.fleet().at(index);
@@ -170,6 +178,12 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   // Before its numbers: what an older version asked for may have been another phase's.
   if (ledger.is_over() || is_too_stale(upload)) {
     return gs_Reason_REASON_TOO_STALE;
+  }
+  // What was trained from another model than the version's, by damage or for another run, is no update of it. The
+  // device's next Pull says that digest too, and is answered by a snapshot.
+  if (upload.base_digest != 0 &&
+      said_base(upload) != ledger.digest_of(upload.base_version).value_or(said_base(upload))) {
+    return gs_Reason_REASON_WRONG_VERSION;
   }
   const TaskTerms terms = ledger.task_terms();
   if (upload.encoding != parameters.wire->upload_encoding) {

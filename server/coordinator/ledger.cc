@@ -542,6 +542,11 @@ std::vector<const VersionRecord*> Ledger::records_after(uint32_t held, uint64_t*
   return records;
 }
 
+std::optional<uint64_t> Ledger::digest_of(uint32_t held) const {
+  uint64_t digest = digest_;
+  return held == version() || !records_after(held, &digest).empty() ? std::optional(digest) : std::nullopt;
+}
+
 SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_digest) const {
   SyncPlan plan;
   uint64_t known_digest = digest_;

@@ -140,6 +140,8 @@ class Ledger {
   // where the first one made nothing: a run has an end.
   uint32_t round() const { return open_.round; }
   uint64_t digest() const { return digest_; }
+  // Of the model at `version`; none where that is forgotten.
+  std::optional<uint64_t> digest_of(uint32_t version) const;
   const Replica& replica() const { return replica_; }
   const ModelAverage& average() const { return average_; }
   const QualityBook& quality() const { return quality_; }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/journal/checkpoint.h"
+#include "server/journal/journal_chain.h"
 #include "server/journal/journal_record.h"
 
 namespace gradstream {
@@ -48,8 +49,25 @@ class Store {
   // Calls visit for every record that is kept, in order of sequence; stops early when visit returns false. Where the
   // journal was cut, the first of them follows the oldest checkpoint.
   StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) { return read_after(0, visit); }
-  // The same of the records behind `sequence`. kCorrupt: they do not follow it; 0: nor the cut.
+  // The same of the records behind `sequence`. kCorrupt: they do not follow it, by number or by their chain; 0: nor the
+  // cut.
   virtual StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) = 0;
+
+  // ---- The chain (server/journal/journal_chain.h); a store without one has nothing to tell ----
+
+  // With the last record; of a run without records, its beginning.
+  virtual StoreStatus read_chain_end(ChainHead* out) {
+    *out = {};
+    return StoreStatus::kOk;
+  }
+  // With the record of this sequence, as it was stored: the record is not read. 0: before record 1, also where
+  // that is gone. kCorrupt: it is not kept, and the records that are do not begin behind it.
+  virtual StoreStatus read_chain(uint64_t sequence, ChainHead* out) {
+    *out = {sequence, {}};
+    return StoreStatus::kOk;
+  }
+  // Of the record at which reading the journal gave kCorrupt; 0: it did not.
+  virtual uint64_t broken_sequence() const { return 0; }
 
   // ---- Checkpoints; a store without them keeps all records ----
 

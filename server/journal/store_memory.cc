@@ -1,6 +1,7 @@
 #include "server/journal/store_memory.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace gradstream {
 
@@ -9,16 +10,17 @@ StoreStatus StoreMemory::append(std::span<const JournalRecord> batch) {
     return status_;
   }
   // The journal has no gaps: a batch that does not follow is our own fault and must not be kept.
-  uint64_t next = !records_.empty()      ? records_.back().sequence() + 1
-                  : checkpoints_.empty() ? 1
-                                         : checkpoints_.back().head.sequence + 1;
+  JournalChain chain(chain_.empty() ? start_ : chain_.back());
+  std::vector<ChainHead> links;
+  links.reserve(batch.size());
   for (const JournalRecord& record : batch) {
-    if (record.sequence() != next) {
+    if (!chain.add(record)) {
       return StoreStatus::kFailed;
     }
-    ++next;
+    links.push_back(chain.head());
   }
   records_.insert(records_.end(), batch.begin(), batch.end());
+  chain_.insert(chain_.end(), links.begin(), links.end());
   return StoreStatus::kOk;
 }
 
@@ -31,6 +33,23 @@ StoreStatus StoreMemory::read_after(uint64_t sequence, const std::function<bool(
       break;
     }
   }
+  return StoreStatus::kOk;
+}
+
+StoreStatus StoreMemory::read_chain_end(ChainHead* out) {
+  *out = chain_.empty() ? start_ : chain_.back();
+  return StoreStatus::kOk;
+}
+
+StoreStatus StoreMemory::read_chain(uint64_t sequence, ChainHead* out) {
+  if (sequence == 0) {
+    *out = first_;
+    return StoreStatus::kOk;
+  }
+  if (sequence < start_.sequence || sequence > start_.sequence + chain_.size()) {
+    return StoreStatus::kCorrupt;
+  }
+  *out = sequence == start_.sequence ? start_ : chain_[sequence - start_.sequence - 1];
   return StoreStatus::kOk;
 }
 
@@ -73,6 +92,11 @@ StoreStatus StoreMemory::cut(const JournalKeep& keep, bool* has_more) {
   CheckpointHead start;
   GS_ASSERT(read_heads(&heads) == StoreStatus::kOk && read_start(&start) == StoreStatus::kOk);
   const JournalCut cut = choose_cut(heads, start.sequence, keep);
+  if (cut.sequence > start_.sequence) {
+    const auto dropped = static_cast<std::ptrdiff_t>(cut.sequence - start_.sequence);
+    start_ = chain_[cut.sequence - start_.sequence - 1];
+    chain_.erase(chain_.begin(), chain_.begin() + dropped);
+  }
   std::erase_if(records_, [&cut](const JournalRecord& record) { return record.sequence() <= cut.sequence; });
   std::erase_if(checkpoints_, [&cut](const Checkpoint& checkpoint) {
     return std::count(cut.checkpoints.begin(), cut.checkpoints.end(), checkpoint.head.sequence) > 0;

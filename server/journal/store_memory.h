@@ -10,8 +10,11 @@ namespace gradstream {
 
 class StoreMemory : public Store {
  public:
+  explicit StoreMemory(const RunIdentity& run = {}) : first_(chain_start(run)), start_(first_) {}
   StoreStatus append(std::span<const JournalRecord> batch) override;
   StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
+  StoreStatus read_chain_end(ChainHead* out) override;
+  StoreStatus read_chain(uint64_t sequence, ChainHead* out) override;
   StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
   StoreStatus read_start(CheckpointHead* out) override;
   StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override;
@@ -26,6 +29,9 @@ class StoreMemory : public Store {
  private:
   std::vector<Checkpoint> checkpoints_;
   std::vector<JournalRecord> records_;
+  std::vector<ChainHead> chain_;  // with each of them
+  ChainHead first_;               // before record 1
+  ChainHead start_;               // before the first one that is kept
   StoreStatus status_ = StoreStatus::kOk;
 };
 

@@ -243,8 +243,11 @@ int open_journal(const CommonOptions& options, uint32_t id, Opened* out, RunRow*
 int probe_server(const Config& config, DatabaseOwner* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();
-// Makes a run of config.run, which check_run() has taken; the parameters are frozen from here.
-int create_run(SqliteDatabase& database, const Config& config, RunRow* out);
+// A number that no other run has, from the system's source of random numbers; 0: that gave none.
+uint64_t draw_run_nonce();
+// Makes a run of config.run, which check_run() has taken; the parameters are frozen from here. run_nonce: not 0; 0 is
+// an error, which is printed.
+int create_run(SqliteDatabase& database, const Config& config, uint64_t run_nonce, RunRow* out);
 
 }  // namespace gradstream
 

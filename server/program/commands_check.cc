@@ -1,10 +1,14 @@
 // Whether the verb `serve` can begin with a configuration: one answer for `serve` itself, for `serve --check-config`,
 // and, of a new run, for `run start`.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <sys/random.h>
 
 #include "host/file_cause.h"
 #include "host/standard_files.h"
@@ -72,12 +76,27 @@ int check_run(const Config& config, std::string* projected) {
   return problem ? fail(exit_of_files(config.server), problem.sentence + "; no run was begun") : int{kExitOk};
 }
 
-int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
+uint64_t draw_run_nonce() {
+  uint64_t nonce = 0;
+  while (nonce == 0) {
+    if (getrandom(&nonce, sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
+      return 0;
+    }
+  }
+  return nonce;
+}
+
+int create_run(SqliteDatabase& database, const Config& config, uint64_t run_nonce, RunRow* out) {
+  if (run_nonce == 0) {
+    return fail(kExitInternal, std::string("no random bytes for the run's nonce: ") + std::strerror(errno) +
+                                   "; see whether getrandom(2) is allowed here");
+  }
   *out = RunRow();
+  out->run_nonce = run_nonce;
   out->name = config.run.name;
   out->parameters = canonical_text(config.run);
   out->source = run_source(config.run);
-  out->digest = parameters_digest(config.run);
+  out->digest = parameters_digest(config.run, run_nonce);
   out->created_ms = wall_clock_ms();
   const Expected<uint32_t> id = database.create_run(*out);
   if (!id.is_ok()) {

@@ -296,7 +296,7 @@ int run_start(const CommonOptions& options, bool force) {
     warn(incapable.sentence);
   }
   if (code == kExitOk) {
-    code = create_run(database, config, &run);
+    code = create_run(database, config, draw_run_nonce(), &run);
   }
   if (code == kExitOk) {
     OutputLine line;

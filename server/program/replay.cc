@@ -17,7 +17,7 @@ std::unique_ptr<Coordinator> make_coordinator(const RunRow& run, const RunParame
   for (const EnrolledDevice& device : devices) {
     names.push_back(device.name);
   }
-  return std::make_unique<Coordinator>(run.id, parameters, names);
+  return std::make_unique<Coordinator>(run.id, parameters, names, 1, run.run_nonce);
 }
 
 // Null: the checkpoint does not read.
@@ -41,6 +41,14 @@ void warn_of(const RunRow& run, const CheckpointHead& head) {
           .add("version", uint64_t{head.version})
           .add("records", head.sequence)
           .add("remedy", "none needed now, an older one and more records are read; check the disk, and keep a copy"));
+}
+
+void tell_broken(const RunRow& run, uint64_t sequence) {
+  log_event(LogLevel::kError, "journal_broken",
+            Fields()
+                .add("run", uint64_t{run.id})
+                .add("sequence", sequence)
+                .add("remedy", "restore the database from a copy: docs/how-to/back_up.md"));
 }
 
 // Puts the newest checkpoint in place that reads, else a coordinator that has seen nothing. Null: no records lead on.
@@ -118,10 +126,14 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
     if (coordinator->replay(record) != Status::kOk) {
       *error = "the journal of run " + std::to_string(run.id) + " does not replay at sequence " +
                std::to_string(record.sequence()) + kRemedy;
+      tell_broken(run, record.sequence());
       return false;
     }
     return record.kind() != RecordKind::kVersion || record.version() < version_last;
   });
+  if (journal.broken_sequence() != 0) {
+    tell_broken(run, journal.broken_sequence());
+  }
   if (!error->empty() || read != StoreStatus::kOk) {
     return nullptr;
   }

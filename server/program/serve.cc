@@ -40,7 +40,7 @@ int choose_run(SqliteDatabase& database, Config& config, const std::string& file
   if (!*latest) {
     std::string projected;  // set_first_model() tells it
     int code = check_run(config, &projected);
-    code = code == kExitOk ? create_run(database, config, out) : code;
+    code = code == kExitOk ? create_run(database, config, draw_run_nonce(), out) : code;
     if (code == kExitOk) {
       log_event(LogLevel::kInfo, "run_created", Fields().add("run", uint64_t{out->id}).add("name", out->name));
     }

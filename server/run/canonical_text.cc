@@ -34,7 +34,7 @@ std::string canonical_text(const RunParameters& parameters) {
   return text;
 }
 
-uint64_t parameters_digest(const RunParameters& parameters) {
+uint64_t parameters_digest(const RunParameters& parameters, uint64_t run_nonce) {
   const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
   uint64_t digest = kDigestStart;
   visit_keys(parameters, [&](const Key& key, const auto& field) {
@@ -46,6 +46,9 @@ uint64_t parameters_digest(const RunParameters& parameters) {
       digest = digest_byte(digest, static_cast<uint8_t>(c));
     }
   });
+  for (size_t i = 0; run_nonce != 0 && i < sizeof run_nonce; ++i) {
+    digest = digest_byte(digest, static_cast<uint8_t>(run_nonce >> (8 * i)));
+  }
   return digest;
 }
 

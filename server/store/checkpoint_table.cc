@@ -19,8 +19,9 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kSelectHeads =
-    "SELECT sequence,version,update_count,size,crc32c FROM checkpoints WHERE run=?1 ORDER BY sequence";
-constexpr const char* kInsertHead = "INSERT OR REPLACE INTO checkpoints VALUES (?1,?2,?3,?4,?5,?6)";
+    "SELECT sequence,version,update_count,size,crc32c,chain FROM checkpoints WHERE run=?1 ORDER BY sequence";
+constexpr const char* kInsertHead = "INSERT OR REPLACE INTO checkpoints VALUES (?1,?2,?3,?4,?5,?6,?7)";
+constexpr const char* kUpdateHeadChain = "UPDATE checkpoints SET chain=?3 WHERE run=?1 AND sequence=?2";
 constexpr const char* kDeleteHead = "DELETE FROM checkpoints WHERE run=?1 AND sequence=?2";
 constexpr const char* kSelectPieces =
     "SELECT piece,bytes,crc32c FROM checkpoint_pieces WHERE run=?1 AND sequence=?2 ORDER BY piece";
@@ -50,8 +51,9 @@ uint32_t checksum_of(std::initializer_list<uint64_t> numbers, std::span<const ui
   return crc32c(crc, bytes.data(), bytes.size());
 }
 
-uint32_t checksum_of(uint32_t run, const CheckpointHead& head) {
-  return checksum_of({run, head.sequence, head.version, head.update_count, head.size});
+// Of a format without a chain, it was that of the numbers alone.
+uint32_t checksum_of(uint32_t run, const CheckpointHead& head, std::span<const uint8_t> chain) {
+  return checksum_of({run, head.sequence, head.version, head.update_count, head.size}, chain);
 }
 
 }  // namespace
@@ -68,17 +70,53 @@ void SqliteDatabase::use_incremental_vacuum() {
   }
 }
 
-StoreStatus SqliteStore::read_heads(std::vector<CheckpointHead>* out) {
+StoreStatus SqliteStore::read_stored_heads(std::vector<StoredHead>* out) {
   out->clear();
   Use use(database_, kSelectHeads);
   use.bind(1, run_);
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
     CheckpointHead head = {use.number(0), use.number32(1), use.number(2), use.number(3)};
-    head.size = checksum_of(run_, head) == use.number32(4) ? head.size : 0;
-    out->push_back(head);
+    const std::span<const uint8_t> chain = use.blob(5);
+    head.size = checksum_of(run_, head, chain) == use.number32(4) ? head.size : 0;
+    out->push_back({head, {chain.begin(), chain.end()}});
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "read the checkpoints");
+}
+
+StoreStatus SqliteStore::read_heads(std::vector<CheckpointHead>* out) {
+  std::vector<StoredHead> stored;
+  GS_TRY_STORE(read_stored_heads(&stored));
+  out->clear();
+  for (const StoredHead& one : stored) {
+    out->push_back(one.head);
+  }
+  return StoreStatus::kOk;
+}
+
+// Of an older format. A head that does not read gets its chain, and no checksum that says it reads.
+StoreStatus SqliteStore::chain_head(const CheckpointHead& head, const Sha256Digest& chain) {
+  if (head.size > 0) {
+    return sign_head(head, chain);
+  }
+  Use use(database_, kUpdateHeadChain);
+  use.bind(1, run_);
+  use.bind(2, head.sequence);
+  use.bind_blob(3, chain);
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "chain the journal");
+}
+
+StoreStatus SqliteStore::sign_head(const CheckpointHead& head, const Sha256Digest& chain) {
+  Use use(database_, kInsertHead);
+  int at = 1;
+  for (const uint64_t value : {uint64_t{run_}, head.sequence, uint64_t{head.version}, head.update_count, head.size,
+                               uint64_t{checksum_of(run_, head, chain)}}) {
+    use.bind(at++, value);
+  }
+  use.bind_blob(at, chain);
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "write a checkpoint");
 }
 
 Expected<uint64_t> SqliteStore::first_sequence() {
@@ -163,15 +201,9 @@ StoreStatus SqliteStore::write_checkpoint(const Checkpoint& checkpoint, uint64_t
     }
   }
   if (bytes.size() == rest.size()) {
-    Use use(database_, kInsertHead);
-    int at = 1;
-    for (const uint64_t value : {uint64_t{run_}, head.sequence, uint64_t{head.version}, head.update_count, head.size,
-                                 uint64_t{checksum_of(run_, head)}}) {
-      use.bind(at++, value);
-    }
-    if (const int code = use.step(); code != SQLITE_DONE) {
-      return database_.fail(code, "write a checkpoint");
-    }
+    ChainHead at;
+    GS_TRY_STORE(read_row_chain(head.sequence, &at));
+    GS_TRY_STORE(sign_head(head, at.chain));
   }
   GS_TRY_STORE(database_.check_in_place());
   GS_TRY_STORE(transaction.commit());

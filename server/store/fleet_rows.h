@@ -91,9 +91,10 @@ struct RunRow {
   std::string name;
   std::string parameters;  // canonical text: what the digest is of
   std::string source;      // the [run] table in TOML: what reads back
-  uint64_t digest = 0;
+  uint64_t digest = 0;     // parameters_digest() of the parameters and the nonce
   StoredRunState state = StoredRunState::kActive;
   uint64_t created_ms = 0;
+  uint64_t run_nonce = 0;  // 0: a run of a release that drew none
 };
 
 }  // namespace gradstream

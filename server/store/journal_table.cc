@@ -1,5 +1,7 @@
 #include "server/store/journal_table.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 #include <string>
@@ -13,9 +15,9 @@ namespace gradstream {
 
 namespace {
 
-#define GS_JOURNAL_ROW "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+#define GS_JOURNAL_ROW "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 #define GS_JOURNAL_ROWS_4 GS_JOURNAL_ROW "," GS_JOURNAL_ROW "," GS_JOURNAL_ROW "," GS_JOURNAL_ROW
-constexpr int kColumnCount = 20;
+constexpr int kColumnCount = 21;
 constexpr const char* kInsertRecord = "INSERT INTO journal VALUES " GS_JOURNAL_ROW;
 // Of a batch. Reason: most of what a row costs beside its bytes is the statement's own beginning and end.
 constexpr size_t kRowsAtOnce = 16;
@@ -23,12 +25,21 @@ constexpr const char* kInsertRecords =
     "INSERT INTO journal VALUES " GS_JOURNAL_ROWS_4 "," GS_JOURNAL_ROWS_4 "," GS_JOURNAL_ROWS_4 "," GS_JOURNAL_ROWS_4;
 constexpr const char* kSelectRecords =
     "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
-    "loss_before,loss_after,digest,time_ms,payload,crc32c,notes FROM journal WHERE run=?1 AND sequence>?2 ORDER BY "
-    "sequence";
+    "loss_before,loss_after,digest,time_ms,payload,crc32c,notes,chain FROM journal WHERE run=?1 AND sequence>?2 ORDER "
+    "BY sequence";
+constexpr const char* kSelectChain = "SELECT chain FROM journal WHERE run=?1 AND sequence=?2";
+constexpr const char* kSelectChainEnd =
+    "SELECT sequence,chain FROM journal WHERE run=?1 ORDER BY sequence DESC LIMIT 1";
+constexpr const char* kSelectIdentity = "SELECT run_nonce,digest FROM runs WHERE id=?1";
+constexpr const char* kUpdateChain = "UPDATE journal SET chain=?3 WHERE run=?1 AND sequence=?2";
+// Records that get their chain between two reads. Reason: nothing is changed while it is read, and few are in memory.
+constexpr size_t kChainedAtOnce = 1000;
 // Before the payload in each row, which SQLite then does not read.
 constexpr const char* kSelectKinds = "SELECT kind,device FROM journal WHERE run=?1 ORDER BY sequence LIMIT ?2";
 
-constexpr int kPayloadLength = 19;  // the column of kSelectLast
+constexpr int kChecksumColumn = 17;  // of kSelectRecords
+constexpr int kChainColumn = 19;     // of kSelectRecords
+constexpr int kPayloadLength = 19;   // the column of kSelectLast
 constexpr const char* kSelectLast =
     "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
     "loss_before,loss_after,digest,time_ms,NULL,0,NULL,length(payload) FROM journal WHERE run=?1 ORDER BY sequence "
@@ -114,13 +125,46 @@ JournalRow row_of(const Use& use) {
   return r;
 }
 
+// Whether each column of kSelectRecords holds a value that a record can have: what a narrower type would cut off is
+// damage too.
+bool fits(const Use& use) {
+  constexpr int kFirstNumber = 2;
+  constexpr int kLastNumber = 10;
+  constexpr int kLastReal = 13;
+  bool is_good = use.number(1) <= UINT8_MAX && use.number(kChecksumColumn) == use.number32(kChecksumColumn);
+  for (int column = kFirstNumber; column <= kLastNumber; ++column) {
+    is_good = is_good && use.number(column) == use.number32(column);
+  }
+  for (int column = kLastNumber + 1; column <= kLastReal; ++column) {
+    is_good = is_good && use.wide_real(column) == static_cast<double>(use.real(column));
+  }
+  return is_good;
+}
+
+bool read_digest(std::span<const uint8_t> bytes, Sha256Digest* out) {
+  if (bytes.size() != out->size()) {
+    return false;
+  }
+  std::copy(bytes.begin(), bytes.end(), out->begin());
+  return true;
+}
+
 }  // namespace
 
-StoreStatus SqliteStore::insert_rows(const char* sql, std::span<const JournalRecord> rows) {
+StoreStatus SqliteStore::insert_rows(const char* sql, std::span<const JournalRecord> rows, JournalChain* chain) {
+  std::array<Sha256Digest, kRowsAtOnce> chains = {};  // bound until the statement is done
+  GS_ASSERT(rows.size() <= chains.size());
   Use use(database_, sql);
   int first = 1;
-  for (const JournalRecord& record : rows) {
-    const JournalRow& row = record.row();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const JournalRow& row = rows[i].row();
+    if (!chain->add(rows[i])) {
+      return database_.fail_with(StoreStatus::kFailed,
+                                 "database " + database_.name_ + ": record " + std::to_string(row.sequence) +
+                                     " of run " + std::to_string(run_) + " does not follow record " +
+                                     std::to_string(chain->head().sequence) + "; start the server again");
+    }
+    chains[i] = chain->head().chain;
     int at = first;
     for (const uint64_t value :
          {uint64_t{run_}, row.sequence, static_cast<uint64_t>(row.kind), uint64_t{row.device},
@@ -138,6 +182,7 @@ StoreStatus SqliteStore::insert_rows(const char* sql, std::span<const JournalRec
     if (!row.notes.empty()) {  // else NULL, which takes no byte of the row's body
       use.bind_blob(at, row.notes);
     }
+    use.bind_blob(at + 1, chains[i]);
     first += kColumnCount;
   }
   const int code = use.step();
@@ -147,16 +192,25 @@ StoreStatus SqliteStore::insert_rows(const char* sql, std::span<const JournalRec
 StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
   Transaction transaction(database_);
   GS_TRY_STORE(transaction.begin());
+  if (!end_) {
+    ChainHead end;
+    GS_TRY_STORE(read_chain_end(&end));
+    end_ = end;
+  }
+  JournalChain chain(*end_);
   while (!batch.empty()) {
     const size_t count = batch.size() >= kRowsAtOnce ? kRowsAtOnce : 1;
-    GS_TRY_STORE(insert_rows(count == 1 ? kInsertRecord : kInsertRecords, batch.first(count)));
+    GS_TRY_STORE(insert_rows(count == 1 ? kInsertRecord : kInsertRecords, batch.first(count), &chain));
     batch = batch.subspan(count);
   }
   GS_TRY_STORE(database_.check_in_place());
-  return transaction.commit();
+  GS_TRY_STORE(transaction.commit());
+  end_ = chain.head();
+  return StoreStatus::kOk;
 }
 
 StoreStatus SqliteStore::fail_damaged_at(uint64_t sequence) {
+  broken_sequence_ = sequence;
   return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
                                                         std::to_string(run_) + " is damaged at sequence " +
                                                         std::to_string(sequence) + "; " +
@@ -170,6 +224,19 @@ StoreStatus SqliteStore::read_after(uint64_t sequence, const std::function<bool(
   if (from < start.sequence) {
     return fail_damaged_at(from + 1);
   }
+  ChainHead before;
+  GS_TRY_STORE(read_chain(from, &before));
+  JournalChain chain(before);
+  bool holds = true;
+  GS_TRY_STORE(read_rows(from, [&](const JournalRecord& record, std::span<const uint8_t> stored) {
+    Sha256Digest said = {};
+    holds = chain.add(record) && read_digest(stored, &said) && said == chain.head().chain;
+    return holds && visit(record);
+  }));
+  return holds ? StoreStatus::kOk : fail_damaged_at(chain.head().sequence);
+}
+
+StoreStatus SqliteStore::read_rows(uint64_t from, const RowVisit& visit) {
   Use use(database_, kSelectRecords);
   use.bind(1, run_);
   use.bind(2, from);
@@ -177,14 +244,120 @@ StoreStatus SqliteStore::read_after(uint64_t sequence, const std::function<bool(
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step(), ++expected) {
     JournalRow r = row_of(use);
-    if (r.sequence != expected || !restore_row(run_, use.number32(17), &r)) {
+    if (r.sequence != expected || !fits(use) || !restore_row(run_, use.number32(kChecksumColumn), &r)) {
       return fail_damaged_at(expected);
     }
-    if (!visit(JournalRecord(std::move(r)))) {
+    if (!visit(JournalRecord(std::move(r)), use.blob(kChainColumn))) {
       return StoreStatus::kOk;
     }
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "read the journal");
+}
+
+// ---- The chain -----------------------------------------------------------------------------------------------------
+
+// Before record 1.
+StoreStatus SqliteStore::read_first_chain(ChainHead* out) {
+  Use use(database_, kSelectIdentity);
+  use.bind(1, run_);
+  const int code = use.step();
+  if (code != SQLITE_ROW) {
+    return database_.fail(code, "read the run");
+  }
+  *out = chain_start({run_, use.number(0), use.number(1)});
+  return StoreStatus::kOk;
+}
+
+// As the record's row has it.
+StoreStatus SqliteStore::read_row_chain(uint64_t sequence, ChainHead* out) {
+  Use use(database_, kSelectChain);
+  use.bind(1, run_);
+  use.bind(2, sequence);
+  const int code = use.step();
+  if (code != SQLITE_ROW && code != SQLITE_DONE) {
+    return database_.fail(code, "read the journal");
+  }
+  out->sequence = sequence;
+  return code == SQLITE_ROW && read_digest(use.blob(0), &out->chain) ? StoreStatus::kOk : fail_damaged_at(sequence);
+}
+
+// A checkpoint's own is preferred: its checksum covers it, and where its record was dropped there is no other. Then it
+// serves without its checksum too: another chain than the one that was written is told by the next record.
+StoreStatus SqliteStore::read_chain(uint64_t sequence, ChainHead* out) {
+  std::vector<StoredHead> heads;
+  GS_TRY_STORE(read_stored_heads(&heads));
+  const Expected<uint64_t> first = first_sequence();
+  GS_TRY_STORE(first);
+  for (const StoredHead& stored : heads) {
+    const bool serves = stored.head.size > 0 || *first > sequence;
+    if (stored.head.sequence == sequence && serves && read_digest(stored.chain, &out->chain)) {
+      out->sequence = sequence;
+      return StoreStatus::kOk;
+    }
+  }
+  return sequence == 0 ? read_first_chain(out) : read_row_chain(sequence, out);
+}
+
+StoreStatus SqliteStore::read_chain_end(ChainHead* out) {
+  {
+    Use use(database_, kSelectChainEnd);
+    use.bind(1, run_);
+    const int code = use.step();
+    if (code == SQLITE_ROW) {
+      out->sequence = use.number(0);
+      return read_digest(use.blob(1), &out->chain) ? StoreStatus::kOk : fail_damaged_at(out->sequence);
+    }
+    if (code != SQLITE_DONE) {
+      return database_.fail(code, "read the journal");
+    }
+  }
+  return read_first_chain(out);
+}
+
+StoreStatus SqliteStore::store_chains(std::span<const ChainHead> chains) {
+  for (const ChainHead& at : chains) {
+    Use use(database_, kUpdateChain);
+    use.bind(1, run_);
+    use.bind(2, at.sequence);
+    use.bind_blob(3, at.chain);
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return database_.fail(code, "chain the journal");
+    }
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteStore::make_chain() {
+  CheckpointHead start;
+  ChainHead first;
+  GS_TRY_STORE(read_start(&start));
+  GS_TRY_STORE(read_first_chain(&first));
+  first.sequence = start.sequence;
+  JournalChain chain(first);
+  std::vector<ChainHead> chains;
+  do {
+    chains.clear();
+    GS_TRY_STORE(read_rows(chain.head().sequence, [&](const JournalRecord& record, std::span<const uint8_t>) {
+      GS_ASSERT(chain.add(record));  // read_rows() has compared the sequence
+      chains.push_back(chain.head());
+      return chains.size() < kChainedAtOnce;
+    }));
+    GS_TRY_STORE(store_chains(chains));
+  } while (!chains.empty());
+  std::vector<StoredHead> heads;
+  GS_TRY_STORE(read_stored_heads(&heads));
+  for (const StoredHead& stored : heads) {
+    ChainHead at = first;
+    const bool is_start = stored.head.sequence == start.sequence;
+    if (stored.head.sequence < start.sequence || (stored.head.size == 0 && !is_start)) {
+      continue;  // records behind it are gone, or it does not read and no record needs it
+    }
+    if (!is_start) {
+      GS_TRY_STORE(read_row_chain(stored.head.sequence, &at));
+    }
+    GS_TRY_STORE(chain_head(stored.head, at.chain));
+  }
+  return StoreStatus::kOk;
 }
 
 StoreStatus SqliteStore::skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit) {

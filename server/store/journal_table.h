@@ -1,10 +1,14 @@
-// The journals of runs in a SqliteDatabase, and their checkpoints. Every row carries a CRC-32C of itself.
+// The journals of runs in a SqliteDatabase, and their checkpoints. Every row carries a CRC-32C of itself, which names
+// its damage, and the chain of the records up to it (server/journal/journal_chain.h). A checkpoint carries that chain
+// too: where the records before it are gone, the check of the next ones begins there.
 #ifndef GRADSTREAM_SERVER_STORE_JOURNAL_TABLE_H_
 #define GRADSTREAM_SERVER_STORE_JOURNAL_TABLE_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "server/store/sqlite_database.h"
 
@@ -18,7 +22,7 @@ inline constexpr uint64_t kSkimBytesMax = 64ULL << 20;
 inline constexpr const char* kCheckpointTables =
     "CREATE TABLE IF NOT EXISTS checkpoints (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL,"
     " version INTEGER NOT NULL, update_count INTEGER NOT NULL, size INTEGER NOT NULL, crc32c INTEGER NOT NULL,"
-    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID;"
+    " chain BLOB NOT NULL DEFAULT x'', PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS checkpoint_pieces (run INTEGER NOT NULL REFERENCES runs(id),"
     " sequence INTEGER NOT NULL, piece INTEGER NOT NULL, bytes BLOB NOT NULL, crc32c INTEGER NOT NULL,"
     " PRIMARY KEY (run, sequence, piece)) STRICT, WITHOUT ROWID";
@@ -39,12 +43,18 @@ class SqliteStore : public Store {
   SqliteStore(SqliteDatabase& database, uint32_t run) : database_(database), run_(run) {}
   StoreStatus append(std::span<const JournalRecord> batch) override;
   StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
+  StoreStatus read_chain_end(ChainHead* out) override;
+  StoreStatus read_chain(uint64_t sequence, ChainHead* out) override;
+  uint64_t broken_sequence() const override { return broken_sequence_; }
   // A head that does not fit its checksum has size 0: it is there, and does not read.
   StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
   StoreStatus read_start(CheckpointHead* out) override;
   StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override;
   StoreStatus write_checkpoint(const Checkpoint& checkpoint, uint64_t* written) override;
   StoreStatus cut(const JournalKeep& keep, bool* has_more) override;
+  // For a journal of a format without a chain, within a transaction: gives one to its records and checkpoints. Where
+  // the journal was cut, the chain begins with the run's identity at the cut.
+  StoreStatus make_chain();
   // Kind and device of the first records, count_max at most, until visit returns false. It reads no payloads and
   // compares no checksums: for what is only said to people.
   StoreStatus skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit);
@@ -53,16 +63,31 @@ class SqliteStore : public Store {
   StoreStatus skim_back(uint32_t count_max, const std::function<bool(const JournalRecord&)>& visit);
 
  private:
+  // A record as it was written, and its chain as it is stored.
+  using RowVisit = std::function<bool(const JournalRecord&, std::span<const uint8_t>)>;
+  struct StoredHead {
+    CheckpointHead head;
+    std::vector<uint8_t> chain;
+  };
+  StoreStatus read_rows(uint64_t from, const RowVisit& visit);
+  StoreStatus read_row_chain(uint64_t sequence, ChainHead* out);
+  StoreStatus read_first_chain(ChainHead* out);
+  StoreStatus read_stored_heads(std::vector<StoredHead>* out);
+  StoreStatus store_chains(std::span<const ChainHead> chains);
+  StoreStatus sign_head(const CheckpointHead& head, const Sha256Digest& chain);
+  StoreStatus chain_head(const CheckpointHead& head, const Sha256Digest& chain);
   Expected<uint64_t> first_sequence();  // of the records that are there; 0: none is
   StoreStatus delete_row(const char* sql, uint64_t sequence, uint64_t piece);
   StoreStatus find_cut(uint64_t start, const JournalKeep& keep, JournalCut* out, uint64_t* newest);
   StoreStatus drop_orphans(uint64_t newest, bool* has_more);
   StoreStatus give_back(bool* has_more);
-  StoreStatus insert_rows(const char* sql, std::span<const JournalRecord> rows);
+  StoreStatus insert_rows(const char* sql, std::span<const JournalRecord> rows, JournalChain* chain);
   StoreStatus fail_damaged_at(uint64_t sequence);
 
   SqliteDatabase& database_;
   uint32_t run_;
+  std::optional<ChainHead> end_;  // with the last record that append() has stored
+  uint64_t broken_sequence_ = 0;
 };
 
 }  // namespace gradstream

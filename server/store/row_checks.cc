@@ -1,5 +1,6 @@
 #include "server/store/row_checks.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -26,13 +27,30 @@ constexpr CheckedTable kTables[] = {
      "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim,"
      "changed"},
     {"claims", "name", "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
-    {"runs", "id", "id,name,parameters,source,digest,state,created_ms"},
+    {"runs", "id", "id,name,parameters,source,digest,state,created_ms,run_nonce"},
 };
 
 constexpr int64_t kFirstSigned = 5;  // the first format with checksums
-// What `devices` had until format 7.
-constexpr const char* kOldDeviceColumns =
-    "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim";
+constexpr int64_t kLastChanged = 8;  // the last one in which a checked table had other columns
+// What a table had up to a format.
+struct OldColumns {
+  std::string_view table;
+  int64_t format;
+  const char* columns;
+};
+constexpr OldColumns kOldColumns[] = {
+    {"devices", 7, "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim"},
+    {"runs", 8, "id,name,parameters,source,digest,state,created_ms"},
+};
+
+const char* columns_of(const CheckedTable& table, int64_t format) {
+  for (const OldColumns& old : kOldColumns) {
+    if (old.table == table.name && format <= old.format) {
+      return old.columns;
+    }
+  }
+  return table.columns;
+}
 
 uint32_t add_number(uint32_t crc, uint64_t number) {
   std::array<uint8_t, 8> bytes = {};
@@ -125,17 +143,23 @@ std::string row_check_statements() {
 }
 
 const char* old_damage_query(int64_t format) {
-  static const std::string damaged_rows = [] {
-    std::string text;
-    for (const CheckedTable& table : kTables) {
-      const std::string_view name = table.name;
-      const std::string_view columns = name == "devices" ? kOldDeviceColumns : table.columns;
-      append(&text, {text.empty() ? "" : " UNION ALL ", "SELECT '", name, "' AS table_name,", table.id,
-                     " AS id FROM main.", name, " WHERE crc32c<>gs_row_crc(", columns, ")"});
+  static const auto queries = [] {
+    std::array<std::string, kLastChanged - kFirstSigned + 1> texts;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      for (const CheckedTable& table : kTables) {
+        const std::string_view name = table.name;
+        append(&texts[i], {texts[i].empty() ? "" : " UNION ALL ", "SELECT '", name, "' AS table_name,", table.id,
+                           " AS id FROM main.", name, " WHERE crc32c<>gs_row_crc(",
+                           columns_of(table, kFirstSigned + static_cast<int64_t>(i)), ")"});
+      }
+      texts[i] += " LIMIT 1";
     }
-    return text + " LIMIT 1";
+    return texts;
   }();
-  return format < kFirstSigned ? "SELECT '' AS table_name,'' AS id WHERE 0" : damaged_rows.c_str();
+  if (format < kFirstSigned) {
+    return "SELECT '' AS table_name,'' AS id WHERE 0";
+  }
+  return queries[static_cast<size_t>(std::min(format, kLastChanged) - kFirstSigned)].c_str();
 }
 
 std::string row_sign_statements() {

@@ -8,9 +8,9 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kSelectRun =
-    "SELECT id,name,parameters,source,digest,state,created_ms,is_whole FROM checked_runs WHERE id=?1";
+    "SELECT id,name,parameters,source,digest,state,created_ms,run_nonce,is_whole FROM checked_runs WHERE id=?1";
 constexpr const char* kSelectRuns =
-    "SELECT id,name,parameters,source,digest,state,created_ms,is_whole FROM checked_runs ORDER BY id";
+    "SELECT id,name,parameters,source,digest,state,created_ms,run_nonce,is_whole FROM checked_runs ORDER BY id";
 
 RunRow run_of(const Use& use) {
   RunRow row;
@@ -21,22 +21,26 @@ RunRow run_of(const Use& use) {
   row.digest = use.number(4);
   row.state = static_cast<StoredRunState>(use.number(5));
   row.created_ms = use.number(6);
+  row.run_nonce = use.number(7);
   return row;
 }
 
-constexpr int kRunIsWhole = 7;  // the column
+constexpr int kRunIsWhole = 8;  // the column
 
 }  // namespace
 
 Expected<uint32_t> SqliteDatabase::create_run(const RunRow& row) {
   return change([&]() -> Expected<uint32_t> {
-    Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
+    Use use(*this,
+            "INSERT INTO runs (name,parameters,source,digest,state,created_ms,run_nonce)"
+            " VALUES (?1,?2,?3,?4,?5,?6,?7)");
     use.bind_text(1, row.name);
     use.bind_text(2, row.parameters);
     use.bind_text(3, row.source);
     use.bind(4, row.digest);
     use.bind(5, static_cast<uint64_t>(row.state));
     use.bind(6, row.created_ms);
+    use.bind(7, row.run_nonce);
     if (const int code = use.step(); code != SQLITE_DONE) {
       return fail(code, "create the run");
     }

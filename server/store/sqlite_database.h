@@ -143,7 +143,7 @@ class SqliteDatabase {
   };
   static FileId id_of(const std::string& path);
 
-  // Opening.
+  // Opening; the format of a file in database_format.cc.
   StoreStatus prepare_file(const SqliteOptions& options);
   StoreStatus connect(const SqliteOptions& options);
   StoreStatus check_wal(const SqliteOptions& options);
@@ -160,6 +160,7 @@ class SqliteDatabase {
   StoreStatus check_meta();
   StoreStatus check_schema(const SqliteOptions& options);
   StoreStatus migrate();
+  StoreStatus make_chains();
   void use_incremental_vacuum();
 
   // The fleet, in fleet_tables.cc.

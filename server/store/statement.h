@@ -64,7 +64,8 @@ class Use {
   int step() { return code_ != SQLITE_OK ? code_ : sqlite3_step(statement_); }
   uint64_t number(int column) const { return static_cast<uint64_t>(sqlite3_column_int64(statement_, column)); }
   uint32_t number32(int column) const { return static_cast<uint32_t>(number(column)); }
-  float real(int column) const { return static_cast<float>(sqlite3_column_double(statement_, column)); }
+  float real(int column) const { return static_cast<float>(wide_real(column)); }
+  double wide_real(int column) const { return sqlite3_column_double(statement_, column); }
   std::string text(int column) const {
     const auto* const bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
     return bytes == nullptr ? std::string() : std::string(bytes, static_cast<size_t>(size(column)));

@@ -121,6 +121,30 @@ TEST(ClientSave, StepsOfAnotherRunUnderTheSameNumbersAreNotReplayed) {
   EXPECT_EQ(link.client().counters().steps_replayed, 0U);
 }
 
+// A server that was set up anew with the same file: another run by its digest, with the same number, tasks and models.
+TEST(ClientSave, AnUploadForAnotherRunIsNeverSentToThisOne) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  FakeServer undisturbed(run);
+  FakeDevice other;
+  FakeLink other_link(other, undisturbed);
+  ASSERT_TRUE(other_link.run_to_end());
+  FakeDevice device;
+  {
+    FakeServer old_server(run);
+    FakeLink link(device, old_server);
+    ASSERT_TRUE(link.run_until([&] { return !device.storage.empty(); }));
+    EXPECT_EQ(old_server.duplicates, 0U);
+  }
+  run.parameters_digest += 1;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().runs_dropped, 1U);
+  EXPECT_EQ(link.client().counters().updates_resent, 0U);
+  EXPECT_EQ(link.client().counters().tasks_done, other_link.client().counters().tasks_done)
+      << "each task was done for this run";
+}
+
 // A board that was given another identity and kept its flash: the new one's server may have issued the same numbers.
 TEST(ClientSave, StepsOfAnotherIdentityAreNotReplayed) {
   FakeRun run = make_run(StreamKind::kScalarStream);

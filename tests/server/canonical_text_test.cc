@@ -60,6 +60,15 @@ struct Change {
   }
 };
 
+// FNV-1a, as it is published.
+uint64_t digest_of(const std::string& bytes) {
+  uint64_t digest = 0xcbf29ce484222325ULL;
+  for (const char byte : bytes) {
+    digest = (digest ^ static_cast<uint8_t>(byte)) * 0x100000001b3ULL;
+  }
+  return digest;
+}
+
 TEST(CanonicalText, EveryFieldCountsForTheDigestAndIsNamed) {
   const RunParameters p = scalar_parameters();
   size_t fields = 0;
@@ -68,10 +77,21 @@ TEST(CanonicalText, EveryFieldCountsForTheDigestAndIsNamed) {
     RunParameters changed = p;
     Change change{index};
     visit_fields(changed, change);
-    EXPECT_NE(parameters_digest(changed), parameters_digest(p)) << index;
+    EXPECT_NE(parameters_digest(changed, 0), parameters_digest(p, 0)) << index;
     EXPECT_EQ(differing_keys(canonical_text(p), canonical_text(changed)).size(), 1U) << index;
   }
   EXPECT_THAT(differing_keys("a = 1\nb = 2\n", "b = 2\nc = 3\n"), testing::ElementsAre("a", "c"));
+}
+
+// A run that was made before runs had a nonce is the run that its devices know.
+TEST(CanonicalText, TheNonceIsPartOfTheDigestAndNoneChangesNothing) {
+  RunParameters p;
+  EXPECT_EQ(parameters_digest(p, 0), 0xcbf29ce484222325ULL) << "FNV-1a of no bytes";
+  p.seed += 1;
+  const uint64_t plain = parameters_digest(p, 0);
+  EXPECT_EQ(plain, digest_of("seed = " + std::to_string(p.seed) + "\n"));
+  EXPECT_EQ(parameters_digest(p, 0x0807060504030201),
+            digest_of("seed = " + std::to_string(p.seed) + "\n\1\2\3\4\5\6\7\10"));
 }
 
 // A run that was stored before a field came to be goes on under a release that has it, as long as it is at its default.

@@ -123,6 +123,39 @@ TEST(CheckpointTable, ACutDropsRecordsAndWhatIsLeftReadsOn) {
   EXPECT_EQ(start_of(store), checkpoint_of(200).head);
 }
 
+ChainHead chain_at(SqliteStore& store, uint64_t sequence) {
+  ChainHead at;
+  EXPECT_EQ(store.read_chain(sequence, &at), StoreStatus::kOk);
+  return at;
+}
+
+// The chain goes on as though nothing had been dropped, and its check begins at the cut.
+TEST(CheckpointTable, ACutKeepsTheChain) {
+  Filled filled;
+  SqliteStore& store = filled.store;
+  const ChainHead before_cut = chain_at(store, 300);
+  const ChainHead end = chain_at(store, 400);
+  ASSERT_EQ(cut_all(store, {false, 0, 0}), StoreStatus::kOk);
+  ASSERT_EQ(start_of(store).sequence, 300U);
+  EXPECT_EQ(chain_at(store, 300), before_cut) << "its record is gone, and its checkpoint has it";
+  EXPECT_EQ(chain_at(store, 400), end);
+  ChainHead gone;
+  EXPECT_EQ(store.read_chain(299, &gone), StoreStatus::kCorrupt);
+  EXPECT_EQ(expect_records(store, 301), 100U);
+  execute_raw(filled.path, "UPDATE journal SET chain=zeroblob(32) WHERE sequence=350");
+  EXPECT_EQ(store.read([](const JournalRecord&) { return true; }), StoreStatus::kCorrupt);
+  EXPECT_EQ(store.broken_sequence(), 350U);
+}
+
+// The chain that a checkpoint carries is covered by its checksum.
+TEST(CheckpointTable, ACheckpointWithAnotherChainDoesNotRead) {
+  Filled filled;
+  ASSERT_EQ(cut_all(filled.store, {false, 0, 0}), StoreStatus::kOk);
+  execute_raw(filled.path, "UPDATE checkpoints SET chain=zeroblob(32) WHERE sequence=300");
+  EXPECT_EQ(heads_of(filled.store)[0].size, 0U);
+  EXPECT_EQ(filled.store.read([](const JournalRecord&) { return true; }), StoreStatus::kCorrupt);
+}
+
 // A command reads while the server cuts.
 TEST(CheckpointTable, ASnapshotReadsOnWhatACutDrops) {
   Filled filled;
@@ -231,7 +264,7 @@ TEST(CheckpointTable, TheFileIsNotMuchLongerThanWhatIsKept) {
   EXPECT_EQ(expect_records(filled.store, 3901), 100U);
   uint64_t kept = 2 * checkpoint_of(4000).bytes.size();
   for (uint64_t sequence = 3901; sequence <= 4000; ++sequence) {
-    kept += record_of(sequence).payload().size() + 100;
+    kept += record_of(sequence).payload().size() + 100 + sizeof(Sha256Digest);
   }
   EXPECT_GT(before, 5 * kept);
   EXPECT_LT(file_size(), kept + kept / 2);

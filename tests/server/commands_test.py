@@ -121,7 +121,7 @@ def row_crc(values):
 
 def sign_runs(database):
     """After an edit that a release could have made: the rows fit their checksums again."""
-    columns = "id,name,parameters,source,digest,state,created_ms"
+    columns = "id,name,parameters,source,digest,state,created_ms,run_nonce"
     for row in database.execute(f"SELECT {columns} FROM runs").fetchall():
         database.execute("UPDATE runs SET crc32c = ? WHERE id = ?", (row_crc(row), row[0]))
 
@@ -1109,6 +1109,7 @@ staleness_max = STALENESS
         database.close()
         text = self.verb("serve", code=DATABASE)
         self.assertRegex(text, r"journal of run 1 is damaged at sequence 1; restore")
+        self.assertRegex(text, r"event=journal_broken run=1 sequence=1 remedy=.*back_up\.md")
         self.verb("status", code=DATABASE)
         content = bytearray((self.home / "test.db").read_bytes())
         content[:100] = os.urandom(100)

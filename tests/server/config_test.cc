@@ -87,7 +87,7 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
   EXPECT_EQ(config_text(again), text);
   RunParameters run;
   ASSERT_EQ(parse_run_source(run_source(config.run), &run).sentence, "");
-  EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
+  EXPECT_EQ(parameters_digest(run, 0), parameters_digest(config.run, 0));
 }
 
 TEST(Config, AutoStandsForTheStepWhereverItIsReadOrWritten) {
@@ -104,7 +104,7 @@ TEST(Config, AutoStandsForTheStepWhereverItIsReadOrWritten) {
   EXPECT_EQ(config_text(again), text);
   RunParameters run;
   ASSERT_EQ(parse_run_source(run_source(config.run), &run).sentence, "");
-  EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
+  EXPECT_EQ(parameters_digest(run, 0), parameters_digest(config.run, 0));
   EXPECT_THAT(canonical_text(run), HasSubstr("step_size = auto\n"));
 }
 
@@ -168,7 +168,7 @@ TEST(Config, PartsOfAProductAreAList) {
   EXPECT_EQ(again.run.model->shape.rows, 5U);
   RunParameters stored;
   ASSERT_EQ(parse_run_source(run_source(config.run), &stored).sentence, "");
-  EXPECT_EQ(parameters_digest(stored), parameters_digest(config.run));
+  EXPECT_EQ(parameters_digest(stored, 0), parameters_digest(config.run, 0));
   ASSERT_NE(stored.model->shape.parts, nullptr);
   EXPECT_THAT(errors_of(head + "parts = [\"stiefel 16x2\", 3]\n"), HasSubstr("run.parts: expected a list"));
   EXPECT_THAT(errors_of(head + "parts = [\"stiefel 2x16\"]\n"), HasSubstr("parts: manifold stiefel has no points"));

@@ -26,7 +26,7 @@ TEST(CoordinatorSessions, WelcomeSaysWhatTheRunIs) {
   ASSERT_NE(message, nullptr);
   const gs_Welcome& welcome = message->body.welcome;
   EXPECT_EQ(welcome.run, 7U);
-  EXPECT_EQ(welcome.parameters_digest, parameters_digest(p));
+  EXPECT_EQ(welcome.parameters_digest, parameters_digest(p, 0));
   EXPECT_EQ(welcome.rows, 16U);
   EXPECT_EQ(welcome.cols, 2U);
   EXPECT_EQ(welcome.direction_count, 4U);

@@ -152,6 +152,79 @@ TEST(CoordinatorUploads, RefusesEachBadUploadByItsName) {
   }
 }
 
+// ---- What an update was trained from ----
+
+constexpr uint64_t kNonce = 0x1122334455667788ULL;
+
+struct NoncedServer : TestServer {
+  explicit NoncedServer(uint64_t nonce) : TestServer(scalar_parameters()) {
+    coordinator = std::make_unique<Coordinator>(7, parameters, names, 1, nonce);
+    start();
+    join(4);
+  }
+  // The verdict's reason of device 0's update, whose head says that it was trained from this model.
+  gs_Reason reason_of(uint64_t base_digest) {
+    TestUpload upload = good_upload(0);
+    upload.base_digest = base_digest;
+    this->upload(0, upload);
+    EXPECT_EQ(ack(0)->verdict,
+              ack(0)->reason == gs_Reason_REASON_NONE ? gs_Verdict_VERDICT_FOLDED : gs_Verdict_VERDICT_REFUSED);
+    return ack(0)->reason;
+  }
+};
+
+// A device of an older release says no digest, or the model's alone.
+TEST(CoordinatorUploads, AnUpdateOfTheVersionsModelCounts) {
+  for (const uint64_t nonce : {uint64_t{0}, kNonce}) {
+    EXPECT_EQ(NoncedServer(nonce).reason_of(0), gs_Reason_REASON_NONE);
+    NoncedServer plain(nonce);
+    EXPECT_EQ(plain.reason_of(plain.coordinator->digest()), gs_Reason_REASON_NONE);
+    NoncedServer mixed(nonce);
+    EXPECT_EQ(mixed.reason_of(mixed.coordinator->digest() ^ nonce), gs_Reason_REASON_NONE);
+  }
+}
+
+TEST(CoordinatorUploads, AnUpdateOfAnotherModelIsRefusedAndItsDeviceGetsAnotherTask) {
+  NoncedServer server(kNonce);
+  EXPECT_EQ(server.reason_of(server.coordinator->digest() ^ 1), gs_Reason_REASON_WRONG_VERSION);
+  EXPECT_TRUE(server.has_log(std::string("reason=") + reason_name(gs_Reason_REASON_WRONG_VERSION)));
+  server.pull(0);
+  EXPECT_EQ(server.task(0)->task_sequence, 2U);
+  EXPECT_EQ(server.reason_of(server.coordinator->digest() ^ kNonce), gs_Reason_REASON_NONE);
+}
+
+// A server that was set up anew with the same file and keys has the same model at version 0, and issues the same task.
+TEST(CoordinatorUploads, AnUpdateThatWasRecordedFromAnotherRunIsRefused) {
+  NoncedServer old_server(kNonce);
+  NoncedServer new_server(kNonce + 1);
+  ASSERT_EQ(old_server.coordinator->digest(), new_server.coordinator->digest());
+  ASSERT_EQ(old_server.task(0)->task_sequence, new_server.task(0)->task_sequence);
+  const uint64_t recorded = old_server.coordinator->digest() ^ kNonce;
+  EXPECT_EQ(old_server.reason_of(recorded), gs_Reason_REASON_NONE);
+  EXPECT_EQ(new_server.reason_of(recorded), gs_Reason_REASON_WRONG_VERSION);
+}
+
+// A late update is compared with the model of its own version.
+TEST(CoordinatorUploads, ALateUpdateIsComparedWithItsOwnVersion) {
+  for (const bool is_its_own : {true, false}) {
+    RunParameters p = scalar_parameters();
+    p.trigger->buffer_size = 3;
+    p.trigger->late = LatePolicy::kWeight;
+    TestServer server(p);
+    server.start();
+    server.join(4);
+    TestUpload late = server.good_upload(3);
+    late.base_digest = server.coordinator->digest();
+    for (uint32_t device = 0; device < 3; ++device) {
+      server.upload(device, server.good_upload(device));
+    }
+    ASSERT_EQ(server.coordinator->durable_version(), late.base_version + 1);
+    late.base_digest = is_its_own ? late.base_digest : server.coordinator->digest();
+    server.upload(3, late);
+    EXPECT_EQ(server.ack(3)->reason, is_its_own ? gs_Reason_REASON_NONE : gs_Reason_REASON_WRONG_VERSION);
+  }
+}
+
 TEST(CoordinatorUploads, AnUploadThatIsNotANumberIsRefused) {
   TestServer server(scalar_parameters());
   server.start();

@@ -2,6 +2,7 @@
 #include "server/store/journal_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -9,7 +10,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
+#include "server/journal/store_memory.h"
 #include "tests/support/campaign.h"
 #include "tests/support/power_cut_vfs.h"
 #include "tests/support/store_support.h"
@@ -218,6 +221,184 @@ TEST(JournalTable, ADamagedJournalIsNamed) {
     ++outcomes[status];
   }
   EXPECT_GT(outcomes[StoreStatus::kCorrupt], 20);
+}
+
+// ---- The chain -----------------------------------------------------------------------------------------------------
+
+constexpr uint64_t kShortCount = 10;
+
+RunRow run_with_nonce() {
+  RunRow run = run_row();
+  run.run_nonce = 0x0102030405060708ULL;
+  return run;
+}
+
+// Records as record_of() has them, with few bytes.
+std::vector<JournalRecord> short_batch() {
+  std::vector<JournalRecord> batch;
+  for (uint64_t sequence = 1; sequence <= kShortCount; ++sequence) {
+    JournalRow row = record_of(sequence).row();
+    row.payload.resize(sequence % 4 == 0 ? 0 : 24);
+    batch.emplace_back(row);
+  }
+  return batch;
+}
+
+// A database with a journal of short_batch() and a connection of another program, which spoils it.
+struct Chained {
+  Chained() {
+    EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(value_of(database.create_run(run_with_nonce())), 1U);
+    EXPECT_EQ(SqliteStore(database, 1).append(short_batch()), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(sqlite3_open(folder.file("a.db").c_str(), &other), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(other, "PRAGMA synchronous=OFF", nullptr, nullptr, nullptr), SQLITE_OK);
+  }
+  ~Chained() { sqlite3_close(other); }
+  Chained(const Chained&) = delete;
+  Chained& operator=(const Chained&) = delete;
+
+  // Whether the statement changed a row: a key that another row has is refused.
+  bool change(const std::string& sql) {
+    return sqlite3_exec(other, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK && sqlite3_changes(other) == 1;
+  }
+  std::string literal(const std::string& column, uint64_t sequence) {
+    const std::string sql = "SELECT quote(" + column + ") FROM journal WHERE sequence=" + std::to_string(sequence);
+    sqlite3_stmt* statement = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(other, sql.c_str(), -1, &statement, nullptr), SQLITE_OK);
+    EXPECT_EQ(sqlite3_step(statement), SQLITE_ROW);
+    const std::string text = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return text;
+  }
+  void expect_damage_at(uint64_t sequence, const std::string& what) {
+    SqliteStore store(database, 1);
+    uint64_t count = 0;
+    EXPECT_EQ(store.read([&](const JournalRecord&) { return ++count < kShortCount + 1; }), StoreStatus::kCorrupt)
+        << what;
+    EXPECT_LT(count, sequence) << what << ": it was handed out";
+    EXPECT_EQ(store.broken_sequence(), sequence) << what;
+    EXPECT_THAT(database.error(), HasSubstr("is damaged at sequence " + std::to_string(sequence) + "; restore"));
+  }
+
+  const Folder folder;
+  SqliteDatabase database;
+  sqlite3* other = nullptr;
+};
+
+// The value with one bit of one byte changed, as SQL literals, one for each byte.
+std::vector<std::string> spoilt_literals(const std::string& literal) {
+  std::vector<std::string> out;
+  if (literal == "NULL") {
+    return {"x'00'"};
+  }
+  if (literal.starts_with("X'")) {
+    for (size_t i = 2; i + 1 < literal.size(); i += 2) {
+      std::string other = literal;
+      other[i + 1] = other[i + 1] == '0' ? '1' : '0';
+      out.push_back(other);
+    }
+    out.push_back(literal == "X''" ? "x'00'" : "x''");
+    return out;
+  }
+  if (literal.find_first_of(".e") != std::string::npos) {
+    for (int byte = 0; byte < 8; ++byte) {
+      const double value = std::bit_cast<double>(std::bit_cast<uint64_t>(std::stod(literal)) ^ uint64_t{1} << 8 * byte);
+      char text[40];
+      std::snprintf(text, sizeof text, "%.17g", value);
+      out.push_back(text);
+    }
+    return out;
+  }
+  for (int byte = 0; byte < 8; ++byte) {
+    out.push_back(std::to_string(std::stoll(literal) ^ int64_t{1} << 8 * byte));
+  }
+  return out;
+}
+
+TEST(JournalTable, AChangedByteOfAnyColumnOfAnyRowIsNamedBySequence) {
+  Chained journal;
+  int changes = 0;
+  for (uint64_t sequence = 1; sequence <= kShortCount; ++sequence) {
+    const std::string row = std::to_string(sequence);
+    for (const std::string column :
+         {"sequence", "kind",    "device",  "task_sequence", "version",    "base_version", "steps_done",
+          "weight",   "verdict", "reason",  "detail",        "step_scale", "loss_before",  "loss_after",
+          "digest",   "time_ms", "payload", "crc32c",        "notes",      "chain"}) {
+      const std::string literal = journal.literal(column, sequence);
+      for (const std::string& spoilt : spoilt_literals(literal)) {
+        if (!journal.change("UPDATE journal SET " + column + "=" + spoilt + " WHERE sequence=" + row)) {
+          EXPECT_EQ(column, "sequence") << "there is a row of that sequence";
+          continue;
+        }
+        journal.expect_damage_at(sequence, column + " of " + row + " is " + spoilt + ", was " + literal);
+        const std::string at = column == "sequence" ? spoilt : row;
+        ASSERT_TRUE(journal.change("UPDATE journal SET " + column + "=" + literal + " WHERE sequence=" + at));
+        ++changes;
+      }
+    }
+  }
+  EXPECT_GT(changes, 1800);
+  EXPECT_EQ(SqliteStore(journal.database, 1).read([](const JournalRecord&) { return true; }), StoreStatus::kOk);
+}
+
+// A row with a checksum and a chain that were right elsewhere: those of another run's record of this number.
+TEST(JournalTable, ARecordOfAnotherRunDoesNotFollow) {
+  Chained journal;
+  RunRow other = run_with_nonce();
+  ++other.run_nonce;
+  ASSERT_EQ(value_of(journal.database.create_run(other)), 2U);
+  ASSERT_EQ(SqliteStore(journal.database, 2).append(short_batch()), StoreStatus::kOk);
+  ASSERT_TRUE(
+      journal.change("UPDATE journal SET chain=(SELECT chain FROM journal WHERE run=2 AND sequence=4) "
+                     "WHERE run=1 AND sequence=4"));
+  journal.expect_damage_at(4, "a link of another run");
+}
+
+// What stands in the header of the chain: its end is known by a head alone that was kept elsewhere.
+TEST(JournalTable, TheLastRecordsAreMissedByAHeadAlone) {
+  Chained journal;
+  ChainHead kept;
+  ChainHead found;
+  ASSERT_EQ(SqliteStore(journal.database, 1).read_chain_end(&kept), StoreStatus::kOk);
+  EXPECT_EQ(kept.sequence, kShortCount);
+  ASSERT_TRUE(journal.change("DELETE FROM journal WHERE sequence=" + std::to_string(kShortCount)));
+  SqliteStore store(journal.database, 1);
+  uint64_t count = 0;
+  EXPECT_EQ(store.read([&](const JournalRecord&) { return ++count > 0; }), StoreStatus::kOk);
+  EXPECT_EQ(count, kShortCount - 1);
+  ASSERT_EQ(store.read_chain_end(&found), StoreStatus::kOk);
+  EXPECT_EQ(found.sequence, kShortCount - 1);
+  EXPECT_EQ(store.read_chain(kept.sequence, &found), StoreStatus::kCorrupt) << "the head's record is gone";
+}
+
+TEST(JournalTable, EveryStoreMakesTheSameChain) {
+  Chained journal;
+  const RunRow run = run_with_nonce();
+  StoreMemory memory(RunIdentity{1, run.run_nonce, run.digest});
+  for (const JournalRecord& record : short_batch()) {  // one by one here, all at once there
+    ASSERT_EQ(memory.append({&record, 1}), StoreStatus::kOk);
+  }
+  SqliteStore store(journal.database, 1);
+  for (uint64_t sequence = 0; sequence <= kShortCount; ++sequence) {
+    ChainHead in_memory;
+    ChainHead in_file;
+    ASSERT_EQ(memory.read_chain(sequence, &in_memory), StoreStatus::kOk);
+    ASSERT_EQ(store.read_chain(sequence, &in_file), StoreStatus::kOk);
+    EXPECT_EQ(in_memory, in_file) << sequence;
+  }
+  ChainHead end;
+  ASSERT_EQ(memory.read_chain_end(&end), StoreStatus::kOk);
+  EXPECT_EQ(end.sequence, kShortCount);
+  EXPECT_EQ(memory.read_chain(kShortCount + 1, &end), StoreStatus::kCorrupt);
+}
+
+TEST(JournalTable, ABatchThatDoesNotFollowIsRefused) {
+  Chained journal;
+  SqliteStore store(journal.database, 1);
+  EXPECT_EQ(store.append(batch_of(kShortCount + 2, 1)), StoreStatus::kFailed);
+  EXPECT_THAT(journal.database.error(), HasSubstr("record 12 of run 1 does not follow record 10"));
+  EXPECT_EQ(store.append(batch_of(kShortCount + 1, 20)), StoreStatus::kOk) << journal.database.error();
+  EXPECT_EQ(store.append(batch_of(kShortCount + 21, 1)), StoreStatus::kOk) << journal.database.error();
 }
 
 // ---- Power cuts ----------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ struct Exported {
     run.id = 7;
     run.name = "a \"name\"";
     run.source = "[run]\nname = \"x\"\n";
-    run.digest = parameters_digest(server.parameters);
+    run.digest = parameters_digest(server.parameters, 0);
   }
   static RunParameters parameters() {
     RunParameters p = scalar_parameters();

@@ -28,6 +28,7 @@ using testing::HasSubstr;
 
 constexpr uint32_t kSteps = 2;
 constexpr uint32_t kDirections = 4;
+constexpr uint64_t kRunNonce = 0x1122334455667788;
 
 // The database's journal, with a disk that can fill up.
 class FillingStore : public Store {
@@ -82,7 +83,7 @@ class Life {
     if (latest) {
       run = *latest;
     } else {
-      EXPECT_EQ(create_run(fleet, config, &run), kExitOk);
+      EXPECT_EQ(create_run(fleet, config, kRunNonce, &run), kExitOk);
     }
     sqlite_store_ = std::make_unique<SqliteStore>(journal_, run.id);
     store = std::make_unique<FillingStore>(*sqlite_store_);
@@ -731,7 +732,7 @@ TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
   options.path = occupied.server.database;
   ASSERT_EQ(fleet.open(options), StoreStatus::kOk);
   RunRow run;
-  ASSERT_EQ(create_run(fleet, occupied, &run), kExitOk);
+  ASSERT_EQ(create_run(fleet, occupied, kRunNonce, &run), kExitOk);
   SqliteStore store(fleet, run.id);
   Server second(io, occupied, run, {fleet, store, [](StoredRunState) {}},
                 std::make_unique<Coordinator>(run.id, occupied.run, std::vector<std::string>()), {});

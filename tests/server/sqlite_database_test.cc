@@ -43,14 +43,6 @@ void write_format_1(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
-void edit(const std::string& path, const std::string& sql) {
-  sqlite3* connection = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
-  ASSERT_EQ(register_row_crc(connection), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(connection, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
-  sqlite3_close(connection);
-}
-
 // Signs the rows of meta as they are, as a server of their own format had.
 void sign_meta(const std::string& path) { edit(path, "UPDATE meta SET crc32c=gs_row_crc(key,value)"); }
 
@@ -63,6 +55,7 @@ void write_format_7(const SqliteOptions& options) {
       ASSERT_TRUE(value_of(database.add_device(name, key_of(1), 7)));
     }
   }
+  edit(options.path, kToFormat8);
   edit(options.path,
        "DROP INDEX devices_by_change; DROP INDEX devices_by_expiry; ALTER TABLE devices DROP COLUMN changed;"
        "UPDATE devices SET crc32c=gs_row_crc(device_index,name,key,created_ms,state,generation,previous_key,"
@@ -142,6 +135,7 @@ TEST(SqliteDatabase, AJournalOfTheFormatWithoutNotesGoesOn) {
     SqliteStore journal(database, run.id);
     ASSERT_EQ(journal.append({&plain, 1}), StoreStatus::kOk);
   }
+  edit(path, kToFormat8);
   sqlite3* connection = nullptr;
   ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(connection,
@@ -181,6 +175,7 @@ TEST(SqliteDatabase, ADatabaseWithoutCheckpointsGetsThem) {
     SqliteStore journal(database, 1);
     ASSERT_EQ(journal.append(batch_of(1, 40)), StoreStatus::kOk);
   }
+  edit(options.path, kToFormat8);
   sqlite3* connection = nullptr;
   ASSERT_EQ(sqlite3_open(options.path.c_str(), &connection), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(connection,
@@ -308,11 +303,11 @@ TEST(SqliteDatabase, ANewerFormatIsNamed) {
   sqlite3* raw = nullptr;
   ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
   ASSERT_EQ(register_row_crc(raw), SQLITE_OK);
-  sqlite3_exec(raw, ("UPDATE meta SET value=9;" + row_sign_statements()).c_str(), nullptr, nullptr, nullptr);
+  sqlite3_exec(raw, ("UPDATE meta SET value=10;" + row_sign_statements()).c_str(), nullptr, nullptr, nullptr);
   sqlite3_close(raw);
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kCorrupt);
-  EXPECT_THAT(database.error(), HasSubstr("has format 9"));
+  EXPECT_THAT(database.error(), HasSubstr("has format 10"));
 }
 
 // Whoever opens it says so, whatever it is for; the format too is a row that can be damaged.

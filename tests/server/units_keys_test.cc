@@ -12,12 +12,12 @@ namespace {
 
 TEST(UnitsKeys, ARunAsBeforeHasTheDigestAsBefore) {
   RunParameters p = scalar_parameters();
-  const uint64_t digest = parameters_digest(p);
+  const uint64_t digest = parameters_digest(p, 0);
   p.units.keys().centre = Centre::kFederated;
-  EXPECT_NE(parameters_digest(p), digest);
+  EXPECT_NE(parameters_digest(p, 0), digest);
   EXPECT_NE(canonical_text(p).find("centre = federated\nscale = none\nsamples_min = 0\n"), std::string::npos);
   p.units.keys() = UnitsKeys();
-  EXPECT_EQ(parameters_digest(p), digest);
+  EXPECT_EQ(parameters_digest(p, 0), digest);
 }
 
 TEST(UnitsKeys, AProblemWithoutColumnsIsRefusedByName) {

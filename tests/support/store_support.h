@@ -10,7 +10,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
+#include "server/store/row_checks.h"
 #include "server/store/sqlite_database.h"
 #include "tests/support/expected_value.h"
 
@@ -62,6 +64,22 @@ inline RunRow run_row() {
   run.created_ms = 5;
   return run;
 }
+
+// With a connection of its own, as another program has.
+inline void edit(const std::string& path, const std::string& sql) {
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  ASSERT_EQ(register_row_crc(connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+}
+
+// Makes the tables of a file those of format 8: no nonces of runs, and no chains. meta is left to the caller, and so
+// are the checksums of checkpoints.
+inline constexpr const char* kToFormat8 =
+    "ALTER TABLE runs DROP COLUMN run_nonce; ALTER TABLE journal DROP COLUMN chain;"
+    "ALTER TABLE checkpoints DROP COLUMN chain;"
+    "UPDATE runs SET crc32c=gs_row_crc(id,name,parameters,source,digest,state,created_ms);";
 
 class Folder {
  public:

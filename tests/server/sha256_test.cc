@@ -1,0 +1,51 @@
+#include "server/base/sha256.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+std::string hex_of(const Sha256Digest& digest) {
+  std::string text;
+  for (const uint8_t byte : digest) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", byte);
+    text += digits;
+  }
+  return text;
+}
+
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+// FIPS 180-4's own examples, and the one of no bytes.
+TEST(Sha256, GivesThePublishedDigests) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+      {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+      {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+       "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+      {std::string(1'000'000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
+  for (const auto& [text, digest] : cases) {
+    EXPECT_EQ(hex_of(sha256(bytes_of(text))), digest) << text.size();
+    EXPECT_EQ(hex_of(sha256_portable(bytes_of(text))), digest) << text.size();
+  }
+}
+
+// Each length around the ends of one, two and three blocks, and at each alignment.
+TEST(Sha256, TheProcessorsInstructionsGiveWhatTheLibraryGives) {
+  std::vector<uint8_t> bytes(16 + 400);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<uint8_t>(i * i * 31 + (i >> 3));
+  }
+  for (size_t size = 0; size <= 400; ++size) {
+    const std::span<const uint8_t> part = std::span<const uint8_t>(bytes).subspan(size % 16, size);
+    EXPECT_EQ(sha256(part), sha256_portable(part)) << size;
+  }
+}
+
+}  // namespace
+}  // namespace gradstream
