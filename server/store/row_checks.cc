@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string_view>
 
 #include <sqlite3.h>
@@ -25,14 +26,34 @@ constexpr CheckedTable kTables[] = {
     {"devices", "name",
      "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim,"
      "changed"},
-    {"claims", "name", "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
+    {"claims", "name",
+     "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended,"
+     "server_secret"},
     {"runs", "id", "id,name,parameters,source,digest,state,created_ms"},
 };
 
 constexpr int64_t kFirstSigned = 5;  // the first format with checksums
-// What `devices` had until format 7.
-constexpr const char* kOldDeviceColumns =
-    "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim";
+constexpr int64_t kLastOld = 8;      // the last format before this one
+
+// What a table had until a format.
+struct OldColumns {
+  std::string_view table;
+  int64_t last_format;
+  const char* columns;
+};
+constexpr OldColumns kOldColumns[] = {
+    {"devices", 7, "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim"},
+    {"claims", 8, "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
+};
+
+const char* columns_of(const CheckedTable& table, int64_t format) {
+  for (const OldColumns& old : kOldColumns) {
+    if (old.table == table.name && format <= old.last_format) {
+      return old.columns;
+    }
+  }
+  return table.columns;
+}
 
 uint32_t add_number(uint32_t crc, uint64_t number) {
   std::array<uint8_t, 8> bytes = {};
@@ -125,17 +146,20 @@ std::string row_check_statements() {
 }
 
 const char* old_damage_query(int64_t format) {
-  static const std::string damaged_rows = [] {
-    std::string text;
-    for (const CheckedTable& table : kTables) {
-      const std::string_view name = table.name;
-      const std::string_view columns = name == "devices" ? kOldDeviceColumns : table.columns;
-      append(&text, {text.empty() ? "" : " UNION ALL ", "SELECT '", name, "' AS table_name,", table.id,
-                     " AS id FROM main.", name, " WHERE crc32c<>gs_row_crc(", columns, ")"});
+  static const std::map<int64_t, std::string> queries = [] {
+    std::map<int64_t, std::string> all;  // by format
+    for (int64_t old = kFirstSigned; old <= kLastOld; ++old) {
+      std::string& text = all[old];
+      for (const CheckedTable& table : kTables) {
+        append(&text, {text.empty() ? "" : " UNION ALL ", "SELECT '", table.name, "' AS table_name,", table.id,
+                       " AS id FROM main.", table.name, " WHERE crc32c<>gs_row_crc(", columns_of(table, old), ")"});
+      }
+      text += " LIMIT 1";
     }
-    return text + " LIMIT 1";
+    return all;
   }();
-  return format < kFirstSigned ? "SELECT '' AS table_name,'' AS id WHERE 0" : damaged_rows.c_str();
+  const auto found = queries.find(format);
+  return found == queries.end() ? "SELECT '' AS table_name,'' AS id WHERE 0" : found->second.c_str();
 }
 
 std::string row_sign_statements() {
