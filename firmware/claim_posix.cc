@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <mbedtls/platform_util.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "firmware/client_main.h"
@@ -18,6 +19,7 @@
 #include "host/file_cause.h"
 #include "host/read_file.h"
 #include "runtime/base/config.h"
+#include "runtime/link/claim_proof.h"
 #include "runtime/link/port.h"
 #include "runtime/wire/claim.h"
 #include "runtime/wire/codec.h"
@@ -54,13 +56,13 @@ FileFault path_problem(int cause, const std::string& path, const char* what, con
           is_temporary_at(cause, path.c_str()) ? kExitTemporary : kExitIdentity};
 }
 
-FileFault read_identity(const std::string& path, Identity* out) {
+FileFault read_identity(const std::string& path, Identity* out, ServerKey* server) {
   std::vector<char> text;
   if (const int cause = read_file(path.c_str(), kReadSizeMax, &text); cause != 0) {
     return path_problem(cause, path, "read", "give the file that `gradstream claim add` wrote");
   }
   uint32_t line = 0;
-  const Status status = parse_identity(text, out, &line);
+  const Status status = parse_identity(text, out, &line, server);
   std::string problem = status == Status::kOk
                             ? std::string()
                             : path + identity_fault_text(text, line) + ": give the file that `gradstream` wrote";
@@ -68,14 +70,26 @@ FileFault read_identity(const std::string& path, Identity* out) {
   return {problem};
 }
 
-// Under its name it is whole and durable.
-FileFault store_identity(const std::string& path, const Identity& identity) {
-  std::string text =
-      "# gradstream device: keep this file secret, it is the device's key\nidentity = " + std::string(identity.name) +
-      "\nkey = ";
-  for (const uint8_t byte : identity.key) {
+void append_hex(std::span<const uint8_t> bytes, std::string* out) {
+  for (const uint8_t byte : bytes) {
     constexpr char kDigits[] = "0123456789abcdef";
-    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+    *out += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+}
+
+// Under its name it is whole and durable.
+FileFault store_identity(const std::string& path, const Identity& identity, const ServerKey& server) {
+  std::string text;
+  text.reserve(kIdentityTextSizeMax);  // a text that outgrows its block leaves the old one as it is
+  text = server.is_there ? "# gradstream device: an enrolment under way; keep this file secret\n"
+                         : "# gradstream device: keep this file secret, it is the device's key\n";
+  text += "identity = ";
+  text += identity.name;
+  text += "\nkey = ";
+  append_hex(identity.key, &text);
+  if (server.is_there) {
+    text += "\nserver = ";
+    append_hex(server.bytes, &text);
   }
   text += "\n";
   const std::string part = path + ".part";
@@ -93,12 +107,45 @@ FileFault store_identity(const std::string& path, const Identity& identity) {
   return path_problem(cause, path, "write", "name a folder that can be written with --identity");
 }
 
-// The identity to be: as an earlier attempt has stored it, or a new one.
-FileFault prepare_identity(const std::string& path, const std::string& name, Identity* out) {
+// Its name, and what the disk has of it. The name goes first: a process that ends in between leaves no file that is
+// wrong. Whether there is none left; else a line says so.
+bool erase_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  struct stat info = {};
+  int cause = file < 0 || ::fstat(file, &info) != 0 || ::unlink(path.c_str()) != 0 ? errno : 0;
+  if (file < 0 && cause == ENOENT) {
+    return true;
+  }
+  cause = cause == 0 ? sync_folder_of(path.c_str()) : cause;
+  if (cause == 0) {
+    const std::string zeros(static_cast<size_t>(info.st_size), '\0');
+    cause = write_durably(file, zeros.data(), zeros.size());
+  }
+  if (file >= 0) {
+    ::close(file);
+  }
+  if (cause != 0) {
+    port_log_line(
+        ("event=warning reason=\"cannot remove " + path + ": " + cause_text(cause) + "; remove it, it holds a secret\"")
+            .c_str());
+  }
+  return cause == 0;
+}
+
+// What was drawn for a device that is to be: its key, or where the claim names its server, the secret of which the key
+// comes. As an earlier attempt has stored it, or new.
+FileFault prepare_secret(const std::string& path, const std::string& name, const ServerKey& server, Identity* out) {
   if (fs::exists(path)) {
-    FileFault problem = read_identity(path, out);
+    ServerKey earlier;
+    FileFault problem = read_identity(path, out, &earlier);
     if (problem.text.empty() && name != out->name) {
       return {path + " is of an attempt under the name " + out->name + ": go on with that one, or remove the file"};
+    }
+    if (problem.text.empty() && earlier.is_there != server.is_there) {
+      return {path +
+              (server.is_there ? " is of an attempt by a claim that names no server, which may have read its key"
+                               : " is of an attempt by a claim that names its server") +
+              ": go on with that claim, or remove the file"};
     }
     return problem;
   }
@@ -106,7 +153,7 @@ FileFault prepare_identity(const std::string& path, const std::string& name, Ide
   if (port_random_bytes(out->key, sizeof out->key) != Status::kOk) {
     return {"no random bytes for a key", kExitNoEntropy};
   }
-  return store_identity(path, *out);
+  return store_identity(path, *out, server);
 }
 
 void tell_alive(const ClaimRun& run) {
@@ -140,9 +187,9 @@ class Exchange {
   bool was_denied() const { return session_.last_alert() == kAlertAccessDenied; }
   const char* text() const { return session_.last_fault_text(); }
 
-  Status claim(const Identity& wanted, gs_ClaimAnswer* answer) {
+  Status claim(const ClaimRequest& request, ClaimVerdict* verdict) {
     uint8_t frame[kFrameSizeMax];
-    const Result<size_t> size = encode_claim_request(wanted, frame);
+    const Result<size_t> size = encode_claim_request(request, frame);
     GS_TRY(size.status());
     deadline_ms_ = port_now_ms() + kAnswerDeadlineMs;
     GS_TRY(patiently([&] { return session_.write(frame, size.value()).status(); }));
@@ -159,7 +206,7 @@ class Exchange {
         at += reader.feed({frame + at, count.value() - at});
       }
     }
-    return decode_claim_answer(reader.payload(), answer);
+    return decode_claim_answer(reader.payload(), verdict);
   }
 
  private:
@@ -186,26 +233,65 @@ class Exchange {
   Status status_ = Status::kOk;
 };
 
-enum class Attempt : uint8_t { kGranted, kRefused, kLater };
+// What a device asks for, and what it has when that is granted.
+struct Enrolment {
+  ClaimRequest request;
+  Identity identity;
+  ClaimProof proof;  // request.is_proven
+  Enrolment() = default;
+  ~Enrolment() {
+    mbedtls_platform_zeroize(&request, sizeof request);
+    mbedtls_platform_zeroize(&identity, sizeof identity);
+  }
+  Enrolment(const Enrolment&) = delete;
+  Enrolment& operator=(const Enrolment&) = delete;
+};
 
+// drawn: of prepare_secret(). Codes of prove_as_device().
+Status make_enrolment(const Identity& claim, const ServerKey& server, const Identity& drawn, Enrolment* out) {
+  out->identity = drawn;
+  out->request.device = drawn;
+  out->request.is_proven = server.is_there;
+  if (!server.is_there) {
+    return Status::kOk;
+  }
+  GS_TRY(prove_as_device({claim.name, drawn.name, claim.key}, drawn.key, server.bytes, &out->proof));
+  std::memcpy(out->request.device.key, out->proof.device_public, sizeof out->request.device.key);
+  std::memcpy(out->request.confirm, out->proof.confirm_device, sizeof out->request.confirm);
+  std::memcpy(out->identity.key, out->proof.device_key, sizeof out->identity.key);
+  return Status::kOk;
+}
+
+enum class Attempt : uint8_t { kGranted, kRefused, kNotProven, kLater };
+
+// Whoever says so costs the device a repetition, and no more: it needs no proof.
 bool is_for_later(gs_Reason reason) {
   return reason == gs_Reason_REASON_STORAGE || reason == gs_Reason_REASON_OVERLOADED ||
          reason == gs_Reason_REASON_DEADLINE;
 }
 
+Attempt judge(const Enrolment& wanted, const ClaimVerdict& verdict) {
+  if (is_for_later(verdict.reason)) {
+    return Attempt::kLater;
+  }
+  const bool is_granted = verdict.reason == gs_Reason_REASON_NONE;
+  const auto& confirm = is_granted ? wanted.proof.confirm_server : wanted.proof.confirm_refused;
+  if (wanted.request.is_proven && !(verdict.is_confirmed && is_same_confirm(verdict.confirm, confirm))) {
+    return Attempt::kNotProven;
+  }
+  return is_granted ? Attempt::kGranted : Attempt::kRefused;
+}
+
 // *why: of a refusal, or what failed.
-Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& wanted, std::string* why) {
+Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, std::string* why) {
   bool was_denied = false;
   {
     Exchange exchange(claim, run);
-    gs_ClaimAnswer answer = {};
+    ClaimVerdict verdict;
     if (exchange.status() == Status::kOk) {
-      const Status status = exchange.claim(wanted, &answer);
-      *why = status == Status::kOk ? reason_name(answer.reason) : status_text(status);
-      if (status != Status::kOk || is_for_later(answer.reason)) {
-        return Attempt::kLater;
-      }
-      return answer.reason == gs_Reason_REASON_NONE ? Attempt::kGranted : Attempt::kRefused;
+      const Status status = exchange.claim(wanted.request, &verdict);
+      *why = status == Status::kOk ? reason_name(verdict.reason) : status_text(status);
+      return status == Status::kOk ? judge(wanted, verdict) : Attempt::kLater;
     }
     *why = *exchange.text() != '\0' ? exchange.text() : status_text(exchange.status());
     was_denied = exchange.was_denied();
@@ -214,7 +300,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& want
     }
   }
   if (was_denied) {  // the claim has ended; perhaps after it had let this device in
-    const Exchange own(wanted, run);
+    const Exchange own(wanted.identity, run);
     if (own.status() == Status::kOk) {
       return Attempt::kGranted;
     }
@@ -223,45 +309,36 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& want
   return Attempt::kRefused;
 }
 
-int settle(const ClaimRun& run, const std::string& pending) {
-  if (const int cause = rename_durably(pending.c_str(), run.identity_path.c_str()); cause != 0) {
-    const FileFault problem = path_problem(cause, run.identity_path, "write", "name a folder that can be written");
+int settle(const ClaimRun& run, const Enrolment& wanted, const std::string& pending) {
+  if (const FileFault problem = store_identity(run.identity_path, wanted.identity, {}); !problem.text.empty()) {
     return fail(problem.code, problem.text);
   }
+  (void)erase_file(pending);
   port_log_line(("event=claimed device=" + run.name + " identity=" + run.identity_path).c_str());
   return kExitOk;
 }
 
-}  // namespace
+// Logs event=claim_refused. Returns code.
+int refuse(int code, const char* reason, const std::string& remedy) {
+  port_log_line(("event=claim_refused reason=" + std::string(reason) + " remedy=\"" + remedy + "\"").c_str());
+  return code;
+}
 
-int claim_identity(const ClaimRun& run) {
-  if (fs::exists(run.identity_path)) {
-    return kExitOk;
-  }
-  Identity claim;
-  Identity wanted;
-  FileFault problem = read_identity(run.claim_path, &claim);
-  if (problem.text.empty() && !is_claim_identity(claim.name)) {
-    problem.text = run.claim_path + " is no claim: give the file that `gradstream claim add` wrote";
-  }
-  const std::string pending = run.identity_path + ".claimed";
-  if (problem.text.empty()) {
-    problem = prepare_identity(pending, run.name, &wanted);
-  }
-  if (!problem.text.empty()) {
-    return fail(problem.code, problem.text);
-  }
-  if (tls_start(nullptr, 0) != Status::kOk) {
-    return fail(kExitNoEntropy, "no random numbers for TLS");
-  }
+// Until it is decided, or the process is to end.
+int pursue(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, const std::string& pending) {
   for (uint32_t failures = 0;; failures = std::min(failures + 1, kBackOffDoublingMax)) {
     std::string why;
     switch (attempt(run, claim, wanted, &why)) {
       case Attempt::kGranted:
-        return settle(run, pending);
+        return settle(run, wanted, pending);
       case Attempt::kRefused:
         return fail(kExitIdentity, "the claim of the name " + run.name + " was refused: " + why +
                                        "; see claim_refused or tls_claim_ended in the server's log");
+      case Attempt::kNotProven:
+        (void)erase_file(pending);
+        return refuse(kExitServerNotProven, "server_not_proven",
+                      "what answered is not the server that made this claim, and was told no key: check --server, and "
+                      "that the claim's file is of that server; see claim_refused in its log");
       case Attempt::kLater:
         break;
     }
@@ -284,6 +361,52 @@ int claim_identity(const ClaimRun& run) {
       port_sleep_until_ms(std::min(until_ms, now_ms + kFeedPeriodMs));
     }
   }
+}
+
+}  // namespace
+
+int claim_identity(const ClaimRun& run) {
+  const std::string pending = run.identity_path + ".claimed";
+  if (fs::exists(run.identity_path)) {
+    (void)erase_file(pending);  // a process that ended before it did
+    return kExitOk;
+  }
+  Identity claim;
+  ServerKey server;
+  FileFault problem = read_identity(run.claim_path, &claim, &server);
+  if (problem.text.empty() && !is_claim_identity(claim.name)) {
+    problem.text = run.claim_path + " is no claim: give the file that `gradstream claim add` wrote";
+  }
+  if (!problem.text.empty()) {
+    return fail(problem.code, problem.text);
+  }
+  if (run.key_exchange == TlsKeyExchange::kPsk) {
+    return refuse(kExitIdentity, "psk_ke",
+                  "all who hold the claim could read the session: leave out --key-exchange until --identity is there");
+  }
+  if (!server.is_there && !run.takes_unproven) {
+    return refuse(kExitIdentity, "server_not_named",
+                  "the claim's file has no line server = : make a claim with gradstream claim add of this release, or "
+                  "take the risk that a holder of the file reads the key, with --claim-unproven");
+  }
+  Identity drawn;
+  problem = prepare_secret(pending, run.name, server, &drawn);
+  if (!problem.text.empty()) {
+    return fail(problem.code, problem.text);
+  }
+  if (tls_start(nullptr, 0) != Status::kOk) {
+    return fail(kExitNoEntropy, "no random numbers for TLS");
+  }
+  Enrolment wanted;
+  const Status status = make_enrolment(claim, server, drawn, &wanted);
+  mbedtls_platform_zeroize(&drawn, sizeof drawn);
+  if (status == Status::kUnauthenticated) {
+    return fail(kExitIdentity, run.claim_path +
+                                   " names a server's key that is none: give the file that `gradstream "
+                                   "claim add` wrote");
+  }
+  return status == Status::kOk ? pursue(run, claim, wanted, pending)
+                               : fail(kExitMemory, "no memory for the keys of a claim");
 }
 
 }  // namespace gradstream

@@ -68,6 +68,8 @@ enum ExitCode : int {
   kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
   kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it; --score: there is no model
   kExitTemporary = 10,  // a file or folder cannot be used now, which may mend by itself (processes only)
+  // What answered a claim is not the claim's server (processes only). As with 5, a later try may do better.
+  kExitServerNotProven = 5,
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished, once and is_end_wanted it

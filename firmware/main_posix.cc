@@ -40,11 +40,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct ClaimArguments {
+  std::string file;
+  std::string name;
+  bool takes_unproven = false;
+};
+
 struct Arguments {
   std::string server;
   std::string identity;
-  std::string claim;
-  std::string name;
+  ClaimArguments claim;
   std::string data;
   std::string label;
   std::string delimiter = "auto";
@@ -76,10 +81,11 @@ struct Arguments {
 constexpr char kFooter[] =
     "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
     "or state folder; 3 no identity or a bad one; 4 no data, or data that do not fit the run's problem; 5 no random\n"
-    "numbers; 6 too little memory; 7 the session failed (--once); 8 this process flushes subnormal numbers to zero;\n"
-    "9 there is no task, since the run is over or this image cannot do it (--once), or no model (--score); 10 a file\n"
-    "or folder cannot be used now, but may be later: a disk is read-only, full, failing or not mounted yet. Without\n"
-    "these options it runs until SIGTERM or SIGINT, which end it with 0; work under way is taken up again from "
+    "numbers, or what answered a claim is not its server; 6 too little memory; 7 the session failed (--once); 8 this\n"
+    "process flushes subnormal numbers to zero; 9 there is no task, since the run is over or this image cannot do it\n"
+    "(--once), or no model (--score); 10 a file or folder cannot be used now, but may be later: a disk is read-only,\n"
+    "full, failing or not mounted yet. Without these options it runs until SIGTERM or SIGINT, which end it with 0;\n"
+    "work under way is taken up again from "
     "--state.";
 
 using gradstream::fail;
@@ -140,6 +146,22 @@ CLI::Option* define_certificate(CLI::App& app, Arguments* arguments) {
   return certificate;
 }
 
+CLI::Option* define_claim(CLI::App& app, Arguments* arguments) {
+  auto* const claim =
+      app.add_option("--claim", arguments->claim.file,
+                     "file that `gradstream claim add` wrote: where --identity is not there, get one by it");
+  auto* const name = app.add_option("--name", arguments->claim.name,
+                                    "that the device is to have, with --claim; {hostname} and "
+                                    "{machine-id} stand for this machine's");
+  claim->needs(name);
+  name->needs(claim);
+  app.add_flag(
+         "--claim-unproven", arguments->claim.takes_unproven,
+         "with --claim: take the file of an older release too, which names no server; its holders may read the key")
+      ->needs(claim);
+  return claim;
+}
+
 void define(CLI::App& app, Arguments* arguments) {
   app.description("A gradstream device: trains on its own data, sends gradient streams to a server over TLS.");
   app.footer(kFooter);
@@ -148,14 +170,8 @@ void define(CLI::App& app, Arguments* arguments) {
   auto* const identity =
       app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote; or --certificate");
   define_certificate(app, arguments)->excludes(identity);
-  auto* const claim =
-      app.add_option("--claim", arguments->claim,
-                     "file that `gradstream claim add` wrote: where --identity is not there, get one by it");
-  auto* const name = app.add_option("--name", arguments->name,
-                                    "that the device is to have, with --claim; {hostname} and "
-                                    "{machine-id} stand for this machine's");
-  claim->needs(name)->needs(identity);
-  name->needs(claim);
+  auto* const claim = define_claim(app, arguments);
+  claim->needs(identity);
   app.add_option("--data", arguments->data, "samples: a shard (*.gsd), or a table (CSV, .npy); docs/data.md has both");
   app.add_option("--label", arguments->label, "of a table: the label's column, by its name or its number from 1")
       ->check([](const std::string& word) { return std::string(word.empty() ? "its value is empty; name one" : ""); });
@@ -227,19 +243,20 @@ int settle_problem(const CLI::App& app, Arguments* arguments) {
 
 // 0, or the exit status.
 int claim_if_needed(const Arguments& arguments) {
-  if (arguments.claim.empty()) {
+  if (arguments.claim.file.empty()) {
     return gradstream::kExitOk;
   }
   gradstream::ClaimRun run;
-  if (const std::string problem = gradstream::expand_name(arguments.name, &run.name); !problem.empty()) {
-    return fail(gradstream::kExitUsage, "--name " + arguments.name + ": " + problem);
+  if (const std::string problem = gradstream::expand_name(arguments.claim.name, &run.name); !problem.empty()) {
+    return fail(gradstream::kExitUsage, "--name " + arguments.claim.name + ": " + problem);
   }
-  run.claim_path = arguments.claim;
+  run.claim_path = arguments.claim.file;
   run.identity_path = arguments.identity;
   run.key_exchange =
       arguments.key_exchange == "psk_ke" ? gradstream::TlsKeyExchange::kPsk : gradstream::TlsKeyExchange::kPskEphemeral;
   run.retry_ms = arguments.retry_ms;
   run.once = arguments.once;
+  run.takes_unproven = arguments.claim.takes_unproven;
   run.feed_watchdog = feed_watchdog;
   return gradstream::claim_identity(run);
 }

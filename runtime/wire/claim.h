@@ -1,9 +1,10 @@
 // The claim of an identity: how a device that was given the credential of its batch gets one of its own (docs/wire.md).
 //
-//   device: draws a key, stores name and key durably --ClaimRequest--> server: enrols them --ClaimAnswer--> device
+//   device: draws a secret, stores it with its name --ClaimRequest--> server: enrols the device --ClaimAnswer--> device
 //
-// Repeating a request changes nothing, so that a lost answer costs a repetition and no crash loses an identity. Boards
-// that do not call this link nothing of it: the two messages are in no union.
+// What stands in the two messages of a claim whose server proves itself comes of runtime/link/claim_proof.h. Repeating
+// a request changes nothing, so that a lost answer costs a repetition and no crash loses an identity. Boards that do
+// not call this link nothing of it: the two messages are in no union.
 #ifndef GRADSTREAM_RUNTIME_WIRE_CLAIM_H_
 #define GRADSTREAM_RUNTIME_WIRE_CLAIM_H_
 
@@ -29,14 +30,32 @@ inline constexpr size_t kClaimNameSizeMax = sizeof(gs_ClaimRequest{}.name) - 1;
 // and ~, not beginning with #, and not the word "name".
 bool is_claimable_name(std::string_view name);
 
-// A whole frame into out (kFrameSizeMax bytes); its size. kInvalidArgument: a name that cannot be claimed.
-Result<size_t> encode_claim_request(const Identity& identity, uint8_t* out);
-Result<size_t> encode_claim_answer(const gs_ClaimAnswer& answer, uint8_t* out);
+// By which one end shows the other that it knows the secrets of a claim, bytes.
+inline constexpr size_t kClaimConfirmSize = sizeof(gs_ClaimRequest{}.confirm.bytes);
 
-// A frame's payload. kDataCorrupt: does not decode, a name that cannot be claimed, a key of another size or one that
-// nobody has drawn; an unknown reason, a window whose end is before its beginning. *out holds no key then.
-Status decode_claim_request(std::span<const uint8_t> payload, Identity* out);
-Status decode_claim_answer(std::span<const uint8_t> payload, gs_ClaimAnswer* out);
+// What a device asks for.
+struct ClaimRequest {
+  Identity device;         // name, and is_proven: the device's public key; else the key that the device has drawn
+  bool is_proven = false;  // the claim names its server, and no secret travels
+  uint8_t confirm[kClaimConfirmSize] = {};  // is_proven: of the device
+};
+
+// What a server has decided.
+struct ClaimVerdict {
+  gs_Reason reason = gs_Reason_REASON_NONE;
+  bool is_confirmed = false;
+  uint8_t confirm[kClaimConfirmSize] = {};  // is_confirmed: of the server, to a granted or to a refused request
+};
+
+// A whole frame into out (kFrameSizeMax bytes); its size. kInvalidArgument: a name that cannot be claimed.
+Result<size_t> encode_claim_request(const ClaimRequest& request, uint8_t* out);
+Result<size_t> encode_claim_answer(const ClaimVerdict& verdict, const gs_RetryWindow& retry, uint8_t* out);
+
+// A frame's payload. kDataCorrupt: does not decode, a name that cannot be claimed, a key or a confirm of another size,
+// a key that nobody has drawn, both kinds of keys; an unknown reason, a window whose end is before its beginning. *out
+// holds no key then. A window that an answer does not have is not looked at: the client has a back-off of its own.
+Status decode_claim_request(std::span<const uint8_t> payload, ClaimRequest* out);
+Status decode_claim_answer(std::span<const uint8_t> payload, ClaimVerdict* out);
 
 }  // namespace gradstream
 

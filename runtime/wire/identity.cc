@@ -26,7 +26,7 @@ bool parse_name(std::string_view value, Identity* out) {
   return true;
 }
 
-bool parse_key(std::string_view value, Identity* out) {
+bool parse_key(std::string_view value, uint8_t* out) {
   if (value.size() != 2 * Identity::kKeySize) {
     return false;
   }
@@ -36,7 +36,7 @@ bool parse_key(std::string_view value, Identity* out) {
     if (high < 0 || low < 0) {
       return false;
     }
-    out->key[i] = static_cast<uint8_t>(16 * high + low);
+    out[i] = static_cast<uint8_t>(16 * high + low);
   }
   return true;
 }
@@ -44,6 +44,7 @@ bool parse_key(std::string_view value, Identity* out) {
 struct Found {
   bool name = false;
   bool key = false;
+  ServerKey server;
 };
 
 bool parse_line(std::string_view text, Identity* out, Found* found) {
@@ -59,12 +60,16 @@ bool parse_line(std::string_view text, Identity* out, Found* found) {
   }
   if (field == "key" && !found->key) {
     found->key = true;
-    return parse_key(value, out);
+    return parse_key(value, out->key);
+  }
+  if (field == "server" && !found->server.is_there) {
+    found->server.is_there = true;
+    return parse_key(value, found->server.bytes);
   }
   return false;
 }
 
-Status parse(std::string_view text, Identity* out, uint32_t* line) {
+Status parse(std::string_view text, Identity* out, uint32_t* line, ServerKey* server) {
   Found found;
   LineReader lines(text);
   for (std::string_view next; lines.next(&next);) {
@@ -72,6 +77,9 @@ Status parse(std::string_view text, Identity* out, uint32_t* line) {
       *line = lines.number();
       return Status::kDataCorrupt;
     }
+  }
+  if (server != nullptr) {
+    *server = found.server;
   }
   return found.name && found.key ? Status::kOk : Status::kDataCorrupt;
 }
@@ -92,15 +100,20 @@ IdentityFault name_fault(std::string_view value, uint32_t line) {
   return {line, "identity: expected printable ASCII characters without spaces", 0, false};
 }
 
-IdentityFault key_fault(std::string_view value, uint32_t line) {
+IdentityFault key_fault(std::string_view field, std::string_view value, uint32_t line) {
+  const bool is_server = field == "server";
   size_t digits = 0;
   while (digits < value.size() && hex_digit(value[digits]) >= 0) {
     ++digits;
   }
   if (digits != value.size()) {
-    return {line, "key: expected hexadecimal digits alone, 64 of them", 0, false};
+    return {line,
+            is_server ? "server: expected hexadecimal digits alone, 64 of them"
+                      : "key: expected hexadecimal digits alone, 64 of them",
+            0, false};
   }
-  return {line, "key: expected 64 hexadecimal digits", value.size(), true};
+  return {line, is_server ? "server: expected 64 hexadecimal digits" : "key: expected 64 hexadecimal digits",
+          value.size(), true};
 }
 
 IdentityFault line_fault(std::string_view text, uint32_t line, const Found& before, Identity* ignored) {
@@ -110,13 +123,15 @@ IdentityFault line_fault(std::string_view text, uint32_t line, const Found& befo
   }
   const std::string_view field = trim(slice(text, 0, equals));
   const std::string_view value = trim(slice(text, equals + 1, text.size()));
-  if ((field == "identity" && before.name) || (field == "key" && before.key)) {
+  if ((field == "identity" && before.name) || (field == "key" && before.key) ||
+      (field == "server" && before.server.is_there)) {
     return {line, "the field stands here twice", 0, false};
   }
   if (field == "identity" && !parse_name(value, ignored)) {
     return name_fault(value, line);
   }
-  return field == "key" ? key_fault(value, line) : IdentityFault{line, "no field of this name is known", 0, false};
+  return field == "key" || field == "server" ? key_fault(field, value, line)
+                                             : IdentityFault{line, "no field of this name is known", 0, false};
 }
 
 }  // namespace
@@ -135,12 +150,12 @@ uint32_t identity_digest(const Identity& identity) {
   return crc32c(of_name, identity.key, sizeof(identity.key));
 }
 
-Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line) {
+Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line, ServerKey* server) {
   const size_t size = text_size(text);
   *line = 0;
   Status status = Status::kDataCorrupt;
   if (size <= kIdentityTextSizeMax) {
-    status = parse(std::string_view(text.data(), size), out, line);
+    status = parse(std::string_view(text.data(), size), out, line, server);
   }
   if (status != Status::kOk) {
     std::memset(out->key, 0, sizeof(out->key));

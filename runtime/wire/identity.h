@@ -18,15 +18,22 @@ struct Identity {
   uint8_t key[kKeySize] = {};
 };
 
+// The public key (x25519) of the server of a claim, by which a device knows that server (docs/wire.md, Claims).
+struct ServerKey {
+  bool is_there = false;
+  uint8_t bytes[Identity::kKeySize] = {};
+};
+
 // Longest text that parse_identity() takes, bytes. Reason: one small flash page, and a stack buffer on a host.
 inline constexpr size_t kIdentityTextSizeMax = 1024;
 
 // Parses the text that `gradstream device add` writes (docs/wire.md): lines `identity = NAME` and
 // `key = 64 hexadecimal digits`, each once, in any order, as LineReader reads lines. NAME is 1 .. kNameSizeMax
-// printable ASCII characters without spaces. The text ends at the first byte 0 or 0xff, if any: what is left of an
+// printable ASCII characters without spaces. A claim's text has a third line, `server = 64 hexadecimal digits`: it goes
+// to *server, or is dropped where that is null. The text ends at the first byte 0 or 0xff, if any: what is left of an
 // erased flash page. kDataCorrupt, with *line = the line at fault (from 1; 0: a field is missing, or the text is too
 // long). *out is then unspecified, and holds no key.
-Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line);
+Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line, ServerKey* server = nullptr);
 
 // What is wrong with a text that parse_identity() has refused, for people; boards do not link it. It holds nothing of a
 // key but its length.

@@ -206,12 +206,12 @@ void IoThread::on_session_message(SessionId session, uint32_t device, const Devi
   send(std::move(report));
 }
 
-void IoThread::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+void IoThread::on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) {
   SessionReport report;
   report.kind = SessionReport::Kind::kClaim;
   report.session = session;
   report.claim = claim;
-  report.identity = std::make_unique<SecretValue<Identity>>(identity);
+  report.request = std::make_unique<SecretValue<ClaimRequest>>(request);
   send(std::move(report));
 }
 

@@ -39,8 +39,8 @@ struct SessionReport {
   uint32_t claim = 0;
   bool is_uploading = false;  // of kStays
   DeviceMessage message = {};
-  std::unique_ptr<SecretValue<Identity>> identity;  // of a claim
-  std::string name;                                 // of who is unregistered
+  std::unique_ptr<SecretValue<ClaimRequest>> request;  // of a claim
+  std::string name;                                    // of who is unregistered
 };
 
 class IoThread final : public SessionOwner {
@@ -90,7 +90,7 @@ class IoThread final : public SessionOwner {
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
-  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
   void on_session_stays(SessionId session, bool is_uploading) override;
   void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;

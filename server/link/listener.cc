@@ -138,10 +138,14 @@ void Listener::close(SessionId session, gs_Reason reason) {
   }
 }
 
-void Listener::answer_claim(SessionId session, gs_Reason reason) {
+void Listener::answer_claim(SessionId session, const ClaimVerdict& verdict) {
   if (const auto found = sessions_.find(session); found != sessions_.end()) {
     found->second.is_closing = true;
-    order(found->second, {SessionOrder::Kind::kAnswerClaim, reason, session});
+    SessionOrder what;
+    what.kind = SessionOrder::Kind::kAnswerClaim;
+    what.session = session;
+    what.verdict = verdict;
+    order(found->second, std::move(what));
   }
 }
 
@@ -454,7 +458,7 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
         on_session_message(report.session, report.device, report.message);
         break;
       case SessionReport::Kind::kClaim:
-        on_session_claim(report.session, report.claim, **report.identity);
+        on_session_claim(report.session, report.claim, **report.request);
         break;
       case SessionReport::Kind::kStays:
         on_session_stays(report.session, report.is_uploading);
@@ -523,11 +527,11 @@ void Listener::on_session_message(SessionId session, uint32_t device, const Devi
   owner_.on_session_message(session, device, message);
 }
 
-void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+void Listener::on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) {
   silent_claims_.remove(claim, session);
   forget_replaced_claim(session);
   if (!sessions_.at(session).is_closing) {
-    owner_.on_session_claim(session, claim, identity);
+    owner_.on_session_claim(session, claim, request);
   }
 }
 

@@ -92,7 +92,7 @@ class Listener : public SessionOwner {
   // To one session; nothing happens once it has ended. What is sent leaves with flush(); has_more: see OutFrame.
   void send(SessionId session, const ServerMessage& message, bool has_more = false);
   void close(SessionId session, gs_Reason reason);
-  void answer_claim(SessionId session, gs_Reason reason);
+  void answer_claim(SessionId session, const ClaimVerdict& verdict);
   void admit(SessionId session, TlsFault refusal, uint32_t device);
   void flush();
   // A device may give its place, which the listener does not see by what is sent: its Pull is held.
@@ -166,7 +166,7 @@ class Listener : public SessionOwner {
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
-  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
   void on_session_stays(SessionId session, bool is_uploading) override;
   void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;

@@ -288,7 +288,7 @@ void Session::close(gs_Reason reason) {
 Result<size_t> Session::encode_refusal(gs_Reason reason, uint8_t* frame) const {
   const gs_RetryWindow retry = {limits_.refusal_retry_min_ms, limits_.refusal_retry_max_ms};
   if (claim() != 0 && !knows_no_claims_) {
-    return encode_claim_answer({reason, true, retry}, frame);
+    return encode_claim_answer({reason}, retry, frame);
   }
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_refuse_tag;
@@ -298,13 +298,14 @@ Result<size_t> Session::encode_refusal(gs_Reason reason, uint8_t* frame) const {
   return encode_frame(message, frame);
 }
 
-void Session::answer_claim(gs_Reason reason) {
+void Session::answer_claim(const ClaimVerdict& verdict) {
   if (!is_open()) {
     return;
   }
   uint8_t frame[kFrameSizeMax];
-  const Result<size_t> size = encode_refusal(reason, frame);
-  GS_ASSERT(size.ok());  // two numbers fit a frame
+  const Result<size_t> size =
+      encode_claim_answer(verdict, {limits_.refusal_retry_min_ms, limits_.refusal_retry_max_ms}, frame);
+  GS_ASSERT(size.ok());  // some numbers and a confirm fit a frame
   queue_frame({frame, size.value()});
   begin_closing();
 }
@@ -489,11 +490,11 @@ void Session::on_frame(std::span<const uint8_t> payload) {
 }
 
 void Session::on_claim(std::span<const uint8_t> payload) {
-  SecretValue<Identity> claimed;
+  SecretValue<ClaimRequest> request;
   DeviceMessage message = {};
-  if (decode_claim_request(payload, &*claimed) == Status::kOk) {
+  if (decode_claim_request(payload, &*request) == Status::kOk) {
     has_claimed_ = true;
-    owner_->on_session_claim(id_, claim(), *claimed);
+    owner_->on_session_claim(id_, claim(), *request);
   } else if (decode_message(payload, &message) == Status::kOk) {
     refuse_device_at_claim();
   } else {

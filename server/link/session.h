@@ -127,8 +127,8 @@ class SessionOwner {
   // Before it: a peer has proven a certificate of this device, and nobody has enrolled that. Answered by admit().
   virtual void on_session_unregistered(SessionId session, const std::string& name) = 0;
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
-  // A session of this claim wants to become the device `identity`; answered by answer_claim().
-  virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
+  // A session of this claim wants to become a device; answered by answer_claim().
+  virtual void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) = 0;
   // It does not follow yield(): what came of its device meanwhile, or has begun to come, is answered first.
   // is_uploading: an update, after whose Ack it does.
   virtual void on_session_stays(SessionId, bool /*is_uploading*/) {}
@@ -172,7 +172,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // update meanwhile, after the Ack. Unless it ends at once, on_session_stays() says so.
   void yield(const gs_RetryWindow& retry);
   // The answer to a claim ends its session.
-  void answer_claim(gs_Reason reason);
+  void answer_claim(const ClaimVerdict& verdict);
   // Ends it at once, without a word; on_session_ended() is still called.
   void abort() { end(); }
 

@@ -37,7 +37,7 @@ void SessionPool::follow(SessionOrder order) {
       session->close(order.reason);
       break;
     case SessionOrder::Kind::kAnswerClaim:
-      session->answer_claim(order.reason);
+      session->answer_claim(order.verdict);
       break;
     case SessionOrder::Kind::kReplace:
       if (session->is_silent()) {
@@ -111,8 +111,8 @@ void SessionPool::on_session_message(SessionId session, uint32_t device, const D
   owner_.on_session_message(session, device, message);
 }
 
-void SessionPool::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
-  owner_.on_session_claim(session, claim, identity);
+void SessionPool::on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) {
+  owner_.on_session_claim(session, claim, request);
 }
 
 void SessionPool::on_session_ended(SessionId session) {

@@ -17,7 +17,7 @@ struct SessionOrder {
     kSend,         // frame, when flush() comes
     kOverload,     // see Session
     kClose,        // with the reason
-    kAnswerClaim,  // with the reason
+    kAnswerClaim,  // with the verdict
     kReplace,      // by a newer session of its device, if nothing has been heard of it yet
     kEvict,        // if it is in its handshake still, or closing
     kYield,        // with the window, if it waits
@@ -30,6 +30,7 @@ struct SessionOrder {
   uint32_t device = 0;
   TlsFault refusal = TlsFault::kNone;
   gs_RetryWindow retry = {};
+  ClaimVerdict verdict = {};
 };
 
 class SessionPool final : public SessionOwner {
@@ -57,7 +58,7 @@ class SessionPool final : public SessionOwner {
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
-  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
   void on_session_stays(SessionId session, bool is_uploading) override {
     owner_.on_session_stays(session, is_uploading);
   }

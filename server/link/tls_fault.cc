@@ -26,6 +26,8 @@ const char* tls_fault_event(TlsFault fault) {
       return "tls_no_psk";
     case TlsFault::kKeyExchange:
       return "tls_key_exchange";
+    case TlsFault::kClaimKeyExchange:
+      return "tls_claim_key_exchange";
     case TlsFault::kRecordTooLarge:
       return "tls_record_too_large";
     case TlsFault::kCertificateExpired:
@@ -83,6 +85,9 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kKeyExchange:
       return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
              "true (no forward secrecy)";
+    case TlsFault::kClaimKeyExchange:
+      return "claims are not taken over psk_ke, as all who hold the claim could read them: let the device claim with "
+             "psk_dhe_ke, its default";
     case TlsFault::kRecordTooLarge:
       return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 1,024 bytes: use a client "
              "that knows it";

@@ -18,6 +18,7 @@ enum class TlsFault : uint8_t {
   kWrongKey,            // the identity is known, its key differs
   kNoPsk,               // the peer offers no pre-shared key or no key exchange of ours
   kKeyExchange,         // the identity is known, but offered with psk_ke alone, which the context does not allow
+  kClaimKeyExchange,    // a claim is offered with psk_ke alone, which no context allows
   kRecordTooLarge,      // the peer sends records beyond record_size_limit
   kCertificateExpired,  // by certificate: of the device CA, but its time is over
   kCertificateEarly,    // its time has not come

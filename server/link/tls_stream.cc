@@ -90,6 +90,8 @@ Status TlsContext::start() {
   mbedtls_ssl_conf_ciphersuites(&config_, kCiphersuites);
   mbedtls_ssl_conf_rng(&config_, random_bytes, nullptr);
   mbedtls_ssl_conf_psk_cb(&config_, &TlsContext::on_psk, this);
+  claim_config_ = config_;
+  mbedtls_ssl_conf_tls13_key_exchange_modes(&claim_config_, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL);
   return Status::kOk;
 }
 
@@ -134,6 +136,11 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
                                                                                  : MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
     mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
     return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
+  }
+  if (stream->entry_.claim != 0) {
+    // Many hold the key: without an exchange of its own, each of them reads a session that it has recorded. Mbed TLS
+    // chooses the exchange after this call.
+    ssl->MBEDTLS_PRIVATE(conf) = &self->claim_config_;
   }
   const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());
   stream->entry_.key.wipe();  // the stream outlives the handshake by days
@@ -588,9 +595,9 @@ Status TlsStream::fail(int code) {
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
     fault_ = TlsFault::kWrongKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&
-             !context_.allow_psk_ke_) {
+             (entry_.claim != 0 || !context_.allow_psk_ke_)) {
     // Mbed TLS looks for a key exchange after the identity, and calls the one that is not allowed a missing extension.
-    fault_ = TlsFault::kKeyExchange;
+    fault_ = entry_.claim != 0 ? TlsFault::kClaimKeyExchange : TlsFault::kKeyExchange;
   } else if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
     fault_ = TlsFault::kPeerAlert;
   } else if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {

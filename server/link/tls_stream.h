@@ -102,6 +102,7 @@ class TlsContext {
   std::shared_ptr<const CredentialBundle> bundle_;  // that the credentials were parsed from
   std::shared_ptr<Credentials> credentials_;
   mbedtls_ssl_config config_ = {};
+  mbedtls_ssl_config claim_config_ = {};       // the same for sessions of claims, and not freed: psk_dhe_ke alone
   std::vector<uint8_t> scratch_;               // what one read of one stream takes, see TlsStream
   const TlsStream* scratch_reader_ = nullptr;  // who reads into it, or did so last
   asio::mutable_buffer place_;                 // of the read that is being made

@@ -1,10 +1,12 @@
 // The verbs of the program `gradstream` around identities, and copies of the database that holds them.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 
 #include "host/durable_file.h"
 #include "host/file_cause.h"
+#include "runtime/link/claim_proof.h"
 #include "runtime/wire/claim.h"
 #include "server/base/private_file.h"
 #include "server/base/secret.h"
@@ -31,6 +34,13 @@ namespace {
 constexpr size_t kIdentitySizeMax = 63;
 // Of an import. Reason: a name and a key are below 128 bytes, and a million devices are more than one server has.
 constexpr uintmax_t kImportSizeMax = 128U << 20;
+
+void append_hex(std::span<const uint8_t> bytes, std::string* out) {
+  for (const uint8_t byte : bytes) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    *out += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+}
 
 bool draw_key(DeviceKey* out) { return getrandom(out->data(), out->size(), 0) == static_cast<ssize_t>(out->size()); }
 
@@ -59,19 +69,21 @@ CommandExit write_secret_file(const std::string& path, const std::string& text, 
   return is_temporary(cause) ? kExitTemporary : kExitFile;
 }
 
-// The same for a device or a claim.
+// The same for a device or a claim. server: the public key of a claim's server; empty: of a device.
 CommandExit write_identity(const std::string& path, const std::string& identity, const DeviceKey& key,
-                           std::string* problem) {
+                           std::span<const uint8_t> server, std::string* problem) {
   SecretText text;
   text->reserve(kIdentityTextSizeMax);
   *text = "# gradstream device: keep this file secret, it is the device's key\nidentity = ";
   *text += identity;
   *text += "\nkey = ";
-  for (const uint8_t byte : key) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    *text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
+  append_hex(key, &*text);
   *text += "\n";
+  if (!server.empty()) {
+    *text += "server = ";
+    append_hex(server, &*text);
+    *text += "\n";
+  }
   return write_secret_file(path, *text, problem);
 }
 
@@ -99,7 +111,7 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
     return fail_random();
   }
   std::string problem;
-  if (const CommandExit code = write_identity(out, name, key, &problem); code != kExitOk) {
+  if (const CommandExit code = write_identity(out, name, key, {}, &problem); code != kExitOk) {
     return fail(code, problem);
   }
   const DeviceState state = is_pending ? DeviceState::kPending : DeviceState::kActive;
@@ -212,7 +224,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
       problem = row.name.find('/') != std::string::npos ? "a name with / has no file: " + row.name
                 : !draw_key(&row.key)                   ? "no random bytes"
                                                         : "";
-      code = problem ? kExitFile : write_identity(path, row.name, row.key, &problem.sentence);
+      code = problem ? kExitFile : write_identity(path, row.name, row.key, {}, &problem.sentence);
       if (code == kExitOk) {
         written.push_back(path);
       }
@@ -272,7 +284,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return fail_database(database);
   }
   std::string problem;
-  if (const CommandExit code = write_identity(out, identity, key, &problem); code != kExitOk) {
+  if (const CommandExit code = write_identity(out, identity, key, {}, &problem); code != kExitOk) {
     return fail(code, problem);
   }
   const uint64_t until_ms = now_ms + uint64_t{window_s} * 1000;
@@ -367,11 +379,17 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   }
   row.expires_ms = row.created_ms + uint64_t{claim.window_s} * 1000;
   row.device_state = claim.is_pending ? DeviceState::kPending : DeviceState::kActive;
-  if (!draw_key(&row.key)) {
+  row.is_proven = true;
+  std::array<uint8_t, kClaimKeySize> server = {};
+  if (!draw_key(&row.key) || !draw_key(&row.server_secret)) {
     return fail_random();
   }
+  if (find_claim_public(row.server_secret, server) != Status::kOk) {
+    return fail(kExitTemporary, "no memory for the keys of a claim; try again");
+  }
   std::string problem;
-  if (const CommandExit code = write_identity(claim.out, kClaimMark + claim.name, row.key, &problem); code != kExitOk) {
+  if (const CommandExit code = write_identity(claim.out, kClaimMark + claim.name, row.key, server, &problem);
+      code != kExitOk) {
     return fail(code, problem);
   }
   const Expected<std::optional<uint32_t>> id = database.add_claim(row);
@@ -409,14 +427,20 @@ int claim_list(const CommonOptions& options) {
     const char* const state = row.is_ended || row.expires_ms <= now_ms ? "ended"
                               : row.count_used >= row.count_max        ? "used up"
                                                                        : "open";
-    OutputLine()
-        .add("claim", row.name)
+    OutputLine line;
+    line.add("claim", row.name)
         .add_quoted("state", state)
         .add("count_used", uint64_t{row.count_used})
         .add("count_max", uint64_t{row.count_max})
         .add("expires_ms", row.expires_ms)
         .add("devices_are", device_state_text(row.device_state))
-        .print(options);
+        .add("server", row.is_proven ? "proven" : "unproven");
+    if (!row.is_proven && std::string_view(state) == "open") {
+      line.add_quoted("remedy",
+                      "who holds its file can be the server for who claims by it, and read the new keys: "
+                      "gradstream claim end, then claim add makes one whose server proves itself");
+    }
+    line.print(options);
   }
   return kExitOk;
 }

@@ -268,8 +268,9 @@ void conclude_alert(int alert, Diagnosis* out) {
     case kAlertHandshakeFailure:
     case kAlertIllegalParameter:
       return conclude(out, "key_exchange", detail,
-                      "no common key exchange: psk_ke needs server.allow_psk_ke = true; without --psk-ke psk_dhe_ke is "
-                      "offered, with x25519 and P-256, which every gradstream server takes: is it one?");
+                      "no common key exchange: psk_ke needs server.allow_psk_ke = true, and no claim takes it; without "
+                      "--psk-ke psk_dhe_ke is offered, with x25519 and P-256, which every gradstream server takes: is "
+                      "it one?");
     case kAlertInternalError:
       return conclude(out, "server_busy", detail, "the server met a fault of its own: its log says which");
     default:

@@ -1,10 +1,12 @@
 #include "server/program/keyring.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include <psa/crypto.h>
 
+#include "runtime/link/claim_proof.h"
 #include "runtime/wire/claim.h"
 #include "server/base/log.h"
 #include "server/link/session.h"
@@ -118,26 +120,73 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
   return {refusal, entry.device};
 }
 
-gs_Reason Keyring::grant_claim(uint32_t claim, const Identity& identity) {
-  const Expected<ClaimOutcome> outcome = fleet_.claim_device(claim, identity.name, identity.key, now_ms_());
+void Keyring::log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason, const char* remedy) {
+  if (claim_lines_.admit(kFaultLines, now_ms_())) {
+    log_event(LogLevel::kWarn, "claim_refused",
+              Fields()
+                  .add("device", request.device.name)
+                  .add("claim", uint64_t{claim})
+                  .add("reason", reason)
+                  .add("remedy", remedy));
+  }
+}
+
+// Under this key.
+gs_Reason Keyring::enrol(const ClaimRow& claim, const ClaimRequest& request, ClaimKeyView key) {
+  const Expected<ClaimOutcome> outcome = fleet_.claim_device(claim.id, request.device.name, key, now_ms_());
   const gs_Reason reason = !outcome.is_ok()                       ? gs_Reason_REASON_STORAGE
                            : *outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
                            : *outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
                                                                   : gs_Reason_REASON_NONE;
-  const bool is_granted = reason == gs_Reason_REASON_NONE;
-  if (is_granted && *outcome == ClaimOutcome::kGranted) {
-    log_event(LogLevel::kInfo, "claim_granted", Fields().add("device", identity.name).add("claim", uint64_t{claim}));
-  } else if (!is_granted && claim_lines_.admit(kFaultLines, now_ms_())) {
-    log_event(LogLevel::kWarn, "claim_refused",
-              Fields()
-                  .add("device", identity.name)
-                  .add("claim", uint64_t{claim})
-                  .add("reason", reason_name(reason))
-                  .add("remedy", reason == gs_Reason_REASON_CLAIM_USED
-                                     ? "give the device another name, or a file of its own: gradstream device rotate"
-                                     : "see gradstream claim list; gradstream claim add makes another one"));
+  if (reason != gs_Reason_REASON_NONE) {
+    log_refusal(claim.id, request, reason_name(reason),
+                reason == gs_Reason_REASON_CLAIM_USED
+                    ? "give the device another name, or a file of its own: gradstream device rotate"
+                    : "see gradstream claim list; gradstream claim add makes another one");
+  } else if (*outcome == ClaimOutcome::kGranted) {
+    log_event(LogLevel::kInfo, "claim_granted",
+              Fields().add("device", request.device.name).add("claim", uint64_t{claim.id}));
   }
   return reason;
+}
+
+ClaimVerdict Keyring::grant_claim(uint32_t claim, const ClaimRequest& request) {
+  const Expected<std::optional<ClaimRow>> found = fleet_.find_claim(claim);
+  if (!found.is_ok() || !*found) {
+    const gs_Reason reason = found.is_ok() ? gs_Reason_REASON_CLAIM_ENDED : gs_Reason_REASON_STORAGE;
+    log_refusal(claim, request, reason_name(reason), "see gradstream claim list");
+    return {reason};
+  }
+  const ClaimRow& row = **found;
+  if (row.is_proven != request.is_proven) {
+    log_refusal(claim, request, row.is_proven ? "server_not_named" : "server_unproven",
+                row.is_proven ? "the device sent its key in the open: give it the whole file that gradstream claim add "
+                                "wrote, with its line server = "
+                              : "this claim is of an older release: gradstream claim add makes one that proves its "
+                                "server");
+    return {gs_Reason_REASON_UNEXPECTED_MESSAGE};
+  }
+  if (!row.is_proven) {
+    return {enrol(row, request, request.device.key)};
+  }
+  ClaimProof proof;
+  const std::string name = kClaimMark + row.name;
+  const Status status =
+      prove_as_server({name, request.device.name, row.key}, row.server_secret, request.device.key, &proof);
+  if (status == Status::kClosed) {
+    log_refusal(claim, request, reason_name(gs_Reason_REASON_STORAGE), "none needed: the device comes again");
+    return {gs_Reason_REASON_STORAGE};  // no memory: later
+  }
+  if (status != Status::kOk || !is_same_confirm(proof.confirm_device, request.confirm)) {
+    log_refusal(claim, request, "device_not_proven",
+                "the device holds the file of another server's claim, or somebody has changed its request: give it the "
+                "file that gradstream claim add wrote here");
+    return {gs_Reason_REASON_UNEXPECTED_MESSAGE};
+  }
+  ClaimVerdict verdict = {enrol(row, request, proof.device_key), true};
+  std::ranges::copy(verdict.reason == gs_Reason_REASON_NONE ? proof.confirm_server : proof.confirm_refused,
+                    verdict.confirm);
+  return verdict;
 }
 
 }  // namespace gradstream

@@ -18,7 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/wire/identity.h"
+#include "runtime/link/claim_proof.h"
+#include "runtime/wire/claim.h"
 #include "server/base/objection.h"
 #include "server/base/rate_limit.h"
 #include "server/link/tls_stream.h"
@@ -54,15 +55,19 @@ class Keyring {
   // random numbers failed; kInactive: it is pending, or disabled; kRevoked.
   Registration register_device(const std::string& name, size_t device_count);
 
-  // A session of this claim wants to become the device `identity`. Waits for the disk: it happens once in a device's
-  // life. NONE: it is enrolled under its key, now or by an earlier grant; CLAIM_USED: the name is taken; CLAIM_ENDED;
-  // STORAGE: the database failed. Logs event=claim_granted or, within kFaultLines, event=claim_refused.
-  gs_Reason grant_claim(uint32_t claim, const Identity& identity);
+  // A session of this claim wants to become a device. Waits for the disk: it happens once in a device's life. NONE: it
+  // is enrolled, now or by an earlier grant, under the key that it sent or, where the claim proves its server, under
+  // the one that both ends have found. CLAIM_USED: the name is taken; CLAIM_ENDED; UNEXPECTED_MESSAGE: the request is
+  // not of the claim's kind, or its confirm does not hold; STORAGE: the database failed. A verdict is confirmed where
+  // the request's confirm held. Logs event=claim_granted or, within kFaultLines, event=claim_refused.
+  ClaimVerdict grant_claim(uint32_t claim, const ClaimRequest& request);
 
  private:
   PskLookup lookup_in(SqliteDatabase& fleet);
   bool find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
   bool find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
+  gs_Reason enrol(const ClaimRow& claim, const ClaimRequest& request, ClaimKeyView key);
+  void log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason, const char* remedy);
 
   const ServerConfig& config_;
   SqliteDatabase& fleet_;

@@ -209,10 +209,10 @@ void Server::on_session_message(SessionId session, uint32_t device, const Device
   execute();
 }
 
-void Server::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
-  const gs_Reason reason = keyring_.grant_claim(claim, identity);
-  ++(reason == gs_Reason_REASON_NONE ? counters_.claims_granted : counters_.claims_refused);
-  listener_.answer_claim(session, reason);
+void Server::on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) {
+  const ClaimVerdict verdict = keyring_.grant_claim(claim, request);
+  ++(verdict.reason == gs_Reason_REASON_NONE ? counters_.claims_granted : counters_.claims_refused);
+  listener_.answer_claim(session, verdict);
 }
 
 void Server::on_place_wanted() {

@@ -75,7 +75,7 @@ class Server : public SessionOwner {
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
-  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
   void on_place_wanted() override;
   void on_session_ended(SessionId session) override;
 

@@ -32,7 +32,7 @@ constexpr const char* kSchema[] = {
     "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
     " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL, is_ended INTEGER NOT NULL DEFAULT 0,"
-    " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
+    " crc32c INTEGER NOT NULL DEFAULT 0, server_secret BLOB) STRICT",
     "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
     " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
     " crc32c INTEGER NOT NULL DEFAULT 0, run_nonce INTEGER NOT NULL DEFAULT 0) STRICT",
@@ -47,7 +47,7 @@ constexpr const char* kSchema[] = {
 // From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
 // release say `use_correction`; 4 had no checksums of rows, and a claim ended by its time alone; 5 had no notes of
 // updates. 6 had no checkpoints, and kept every record. 7 did not say which change was a device's last. 8 had no nonce
-// of a run and no chain of its records.
+// of a run, no chain of its records, and no secret of the server with a claim.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -82,6 +82,7 @@ constexpr const char* kMigrations[] = {
     "UPDATE meta SET value=7 WHERE key='schema_version'",
     "ALTER TABLE devices ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;"
     "UPDATE meta SET value=8 WHERE key='schema_version'",
+    "ALTER TABLE claims ADD COLUMN server_secret BLOB;"
     "ALTER TABLE runs ADD COLUMN run_nonce INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE journal ADD COLUMN chain BLOB NOT NULL DEFAULT x'';"
     "ALTER TABLE checkpoints ADD COLUMN chain BLOB NOT NULL DEFAULT x'';"

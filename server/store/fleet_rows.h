@@ -29,6 +29,9 @@ struct ClaimRow {
   uint32_t id = 0;   // from 1
   std::string name;  // without the mark that its TLS identity begins with
   DeviceKey key = {};
+  // By which the server proves itself to who claims (runtime/link/claim_proof.h). It stands in this database alone.
+  DeviceKey server_secret = {};
+  bool is_proven = false;  // false: there is none, as in a claim of an older release, and keys come in the open
   uint32_t count_max = 0;  // devices that it lets in
   uint32_t count_used = 0;
   uint64_t expires_ms = 0;                          // since the epoch

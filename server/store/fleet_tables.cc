@@ -16,11 +16,16 @@ constexpr const char* kSelectDevice =
 constexpr const char* kSelectDevices =
     "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole FROM checked_devices ORDER BY 1";
 constexpr const char* kSelectClaim =
-    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,is_whole,key FROM checked_claims"
-    " WHERE name=?1";
+    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,server_secret IS NOT "
+    "NULL,is_whole,"
+    "key,server_secret FROM checked_claims WHERE name=?1";
+constexpr const char* kSelectClaimOfId =
+    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,server_secret IS NOT "
+    "NULL,is_whole,"
+    "key,server_secret FROM checked_claims WHERE id=?1";
 constexpr const char* kSelectClaims =
-    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,is_whole FROM checked_claims"
-    " ORDER BY id";
+    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,server_secret IS NOT NULL,is_whole"
+    " FROM checked_claims ORDER BY id";
 constexpr const char* kRotateKey =
     "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1, changed=?4"
     " WHERE name=?1"
@@ -52,12 +57,13 @@ ClaimRow claim_of(const Use& use) {
   row.device_state = static_cast<DeviceState>(use.number(5));
   row.created_ms = use.number(6);
   row.is_ended = use.number(7) != 0;
+  row.is_proven = use.number(8) != 0;
   return row;
 }
-// The columns of kSelectDevice and kSelectDevices, and of kSelectClaim and kSelectClaims, that say whether a row is
-// whole. Their keys follow.
+// The columns of kSelectDevice and kSelectDevices, and of those of claims, that say whether a row is whole. Their keys
+// follow.
 constexpr int kDeviceIsWhole = 6;
-constexpr int kClaimIsWhole = 8;
+constexpr int kClaimIsWhole = 9;
 
 }  // namespace
 
@@ -247,14 +253,17 @@ Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices_changed_after(uint
 Expected<std::optional<uint32_t>> SqliteDatabase::add_claim(const ClaimRow& row) {
   return change([&]() -> Expected<std::optional<uint32_t>> {
     Use use(*this,
-            "INSERT INTO claims (name,key,count_max,expires_ms,device_state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)"
-            " ON CONFLICT(name) DO NOTHING");
+            "INSERT INTO claims (name,key,count_max,expires_ms,device_state,created_ms,server_secret)"
+            " VALUES (?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(name) DO NOTHING");
     use.bind_text(1, row.name);
     use.bind_blob(2, row.key);
     use.bind(3, row.count_max);
     use.bind(4, row.expires_ms);
     use.bind(5, static_cast<uint64_t>(row.device_state));
     use.bind(6, row.created_ms);
+    if (row.is_proven) {  // else it stays NULL
+      use.bind_blob(7, row.server_secret);
+    }
     if (const int code = use.step(); code != SQLITE_DONE) {
       return fail(code, "add the claim");
     }
@@ -280,9 +289,7 @@ Expected<std::vector<ClaimRow>> SqliteDatabase::claims() {
   return rows;
 }
 
-Expected<std::optional<ClaimRow>> SqliteDatabase::find_claim(const std::string& name) {
-  Use use(*this, kSelectClaim);
-  use.bind_text(1, name);
+Expected<std::optional<ClaimRow>> SqliteDatabase::read_claim(Use& use) {
   const int code = use.step();
   if (code == SQLITE_DONE) {
     return std::nullopt;
@@ -291,11 +298,29 @@ Expected<std::optional<ClaimRow>> SqliteDatabase::find_claim(const std::string& 
     return fail(code, "read the claim");
   }
   ClaimRow row = claim_of(use);
-  if (use.number(kClaimIsWhole) == 0 || row.name != name) {
-    return fail_damaged("claims", name);
+  if (use.number(kClaimIsWhole) == 0) {
+    return fail_damaged("claims", row.name);
   }
   read_key(use.blob(kClaimIsWhole + 1), &row.key);
+  read_key(use.blob(kClaimIsWhole + 2), &row.server_secret);
   return row;
+}
+
+Expected<std::optional<ClaimRow>> SqliteDatabase::find_claim(const std::string& name) {
+  Use use(*this, kSelectClaim);
+  use.bind_text(1, name);
+  Expected<std::optional<ClaimRow>> found = read_claim(use);
+  // An index that is damaged leads to another claim's row.
+  if (found.is_ok() && *found && (*found)->name != name) {
+    return fail_damaged("claims", name);
+  }
+  return found;
+}
+
+Expected<std::optional<ClaimRow>> SqliteDatabase::find_claim(uint32_t id) {
+  Use use(*this, kSelectClaimOfId);
+  use.bind(1, id);
+  return read_claim(use);
 }
 
 Expected<bool> SqliteDatabase::end_claim(const std::string& name, uint64_t now_ms) {

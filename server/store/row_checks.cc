@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string_view>
 
 #include <sqlite3.h>
@@ -26,7 +27,9 @@ constexpr CheckedTable kTables[] = {
     {"devices", "name",
      "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim,"
      "changed"},
-    {"claims", "name", "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
+    {"claims", "name",
+     "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended,"
+     "server_secret"},
     {"runs", "id", "id,name,parameters,source,digest,state,created_ms,run_nonce"},
 };
 
@@ -41,6 +44,7 @@ struct OldColumns {
 constexpr OldColumns kOldColumns[] = {
     {"devices", 7, "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim"},
     {"runs", 8, "id,name,parameters,source,digest,state,created_ms"},
+    {"claims", 8, "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
 };
 
 const char* columns_of(const CheckedTable& table, int64_t format) {

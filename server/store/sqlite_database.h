@@ -28,6 +28,7 @@ struct sqlite3_stmt;
 
 namespace gradstream {
 
+class Use;
 struct DatabaseOwner;
 
 struct SqliteOptions {
@@ -89,6 +90,7 @@ class SqliteDatabase {
   // In order of id, without their keys.
   Expected<std::vector<ClaimRow>> claims();
   Expected<std::optional<ClaimRow>> find_claim(const std::string& name);
+  Expected<std::optional<ClaimRow>> find_claim(uint32_t id);
   // It lets in nobody from now on. Whether there is such a claim.
   Expected<bool> end_claim(const std::string& name, uint64_t now_ms);
   // Enrols a device by claim `id`: durable on kGranted, nothing is changed by any other outcome.
@@ -172,6 +174,7 @@ class SqliteDatabase {
   Expected<uint64_t> next_index();
   Expected<std::vector<EnrolledDevice>> list_devices(const char* sql, uint64_t change);
   Expected<std::optional<DeviceState>> find_device_state(const std::string& name);
+  Expected<std::optional<ClaimRow>> read_claim(Use& use);
   Expected<ClaimRuling> judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
                                     uint64_t now_ms);
   Expected<uint64_t> next_expiry();

@@ -271,7 +271,7 @@ def check_log_time(files):
 
 def check_names(files):
     """A name that no device can have ends the client before a claim is used."""
-    claim = files.write("claim", IDENTITY.replace("device-1", "~batch").encode(), 0o600)
+    claim = files.write("claim", (IDENTITY.replace("device-1", "~batch") + f"server = {'09' * 32}\n").encode(), 0o600)
     for name, word in (("k\u00fcche", "ASCII"), ("a b", "spaces"), ("{machine_id}", "{machine-id}")):
         arguments = files.arguments(identity=files.folder / "new", claim=claim, name=name)
         expect(run(arguments), 2, "--name", word)

@@ -279,7 +279,7 @@ class Process(unittest.TestCase):
 
     def claim_words(self, **changes):
         path = self.home / "claim"
-        path.write_text("identity = ~batch\nkey = " + "07" * 32 + "\n")
+        path.write_text("identity = ~batch\nkey = " + "07" * 32 + "\nserver = " + "09" * 32 + "\n")
         path.chmod(0o600)
         return self.client_words(claim=path, name="a", **changes)
 

@@ -51,6 +51,24 @@ TEST(Identity, ReadsWhatEditorsWrite) {
   }
 }
 
+TEST(Identity, TheServerOfAClaimIsReadOrDropped) {
+  const std::string claim = "identity = ~batch\nkey = " + kKey + "\n";
+  Identity identity;
+  ServerKey server;
+  uint32_t line = 0;
+  ASSERT_EQ(parse_identity(claim, &identity, &line, &server), Status::kOk);
+  EXPECT_FALSE(server.is_there);
+  for (const std::string& text : {claim + "server = " + kKey + "\n", "server=" + kKey + "\n" + claim}) {
+    ASSERT_EQ(parse_identity(text, &identity, &line, &server), Status::kOk);
+    EXPECT_TRUE(server.is_there);
+    EXPECT_EQ(server.bytes[31], 31);
+    EXPECT_EQ(parse(text).status, Status::kOk) << "a board that is given a claim";
+  }
+  EXPECT_EQ(parse(claim + "server = " + kKey.substr(1)).line, 3U);
+  EXPECT_EQ(parse(claim + "server = " + kKey + "\nserver = " + kKey).line, 4U);
+  EXPECT_EQ(parse("identity = ~batch\nserver = " + kKey).status, Status::kDataCorrupt) << "it is no key";
+}
+
 TEST(Identity, EndsAtAnErasedByte) {
   for (const char fill : {'\xff', '\0'}) {
     EXPECT_EQ(parse("identity = a\nkey = " + kKey + "\n" + std::string(3000, fill)).status, Status::kOk);

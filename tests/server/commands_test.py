@@ -25,6 +25,9 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from row_sums import row_crc  # noqa: E402
+
 HOW_TO = ROOT / "docs" / "how-to"
 REFERENCE = ROOT / "docs" / "reference"
 COUNTER_HEADERS = ("link/shell_counters.h", "watch/watch.h")
@@ -101,22 +104,6 @@ THREADED = ("test_a_server_goes_over_to_the_next_run", "test_hangup_reloads_devi
             "test_a_disabled_device_loses_its_live_session_and_comes_back",
             "test_a_claim_becomes_an_identity_of_its_own", "test_certificates_and_keys_train_one_model",
             "test_kill_leaves_a_database_that_serves_again")
-
-
-def row_crc(values):
-    """The checksum of a row, as server/store/row_checks.cc has it."""
-    types = {int: 1, str: 3, bytes: 4}
-    data = b""
-    for value in values:
-        data += struct.pack("<Q", types[type(value)])
-        text = value.encode() if isinstance(value, str) else value
-        data += struct.pack("<q", value) if isinstance(value, int) else struct.pack("<Q", len(text)) + text
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 def sign_runs(database):
@@ -1237,9 +1224,10 @@ staleness_max = STALENESS
         self.assertIn("x.identity cannot be created: Not a directory; check its folder", said)
 
     def claim(self, server, name, stem=None, claim="batch", code=OK):
-        """A client that has nothing but a claim: its output."""
+        """A client that has nothing but a claim: its output. server: None is nobody."""
         (self.home / "a.gsd").write_bytes(SHARD)
-        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{stem or name}.id",
+        port = server.port if server else 1
+        words = [CLIENT, "--server", f"127.0.0.1:{port}", "--identity", self.home / f"{stem or name}.id",
                  "--claim", self.home / f"{claim}.id", "--name", name, "--data", self.home / "a.gsd", "--once",
                  "--retry-ms", "20"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
@@ -1254,6 +1242,9 @@ staleness_max = STALENESS
         self.assertIn("there already", self.verb("claim", "add", "batch", "--out", self.home / "x.id", code=NOT_FOUND))
         self.verb("claim", "add", "a~b", "--out", self.home / "x.id", code=USAGE)
         self.assertFalse((self.home / "x.id").exists())
+        self.claim(None, "c", code=7)
+        drawn = self.home / "drawn"
+        shutil.copy(self.home / "c.id.claimed", drawn)
         server = self.serve()
         self.assertIn("event=claimed device=c", self.claim(server, "c"))
         server.wait_for("event=claim_granted device=c claim=1")
@@ -1262,7 +1253,7 @@ staleness_max = STALENESS
         self.assertFalse((self.home / "c.id.claimed").exists())
         self.assertEqual(self.diagnose(server.port, "c", OK), "none")
         self.assertIn("claim_used", self.claim(server, "c", "other", code=3), "the name has a key already")
-        shutil.copy(own, self.home / "again.id.claimed")  # the answer was lost
+        shutil.copy(drawn, self.home / "again.id.claimed")  # the answer was lost
         self.claim_only(server, "c", "again")
         self.assertEqual((self.home / "again.id").read_text(), own.read_text())
         self.assertIn('state="open" count_used=1', self.verb("claim", "list"), "a repetition counts once")
@@ -1275,7 +1266,7 @@ staleness_max = STALENESS
         self.assertIn("batch.id is a claim: give it as --claim", wrong.stderr)
         server.wait_for("event=claim_refused device=e claim=1 reason=claim_ended")
         self.assertIn("state=ended", self.verb("claim", "end", "batch"))
-        shutil.copy(own, self.home / "late.id.claimed")
+        shutil.copy(drawn, self.home / "late.id.claimed")
         self.claim_only(server, "c", "late")
         server.wait_for("event=tls_claim_ended")
         self.assertIn("the claim has ended", self.claim(server, "f", code=3))
@@ -1330,13 +1321,14 @@ staleness_max = STALENESS
         self.assertIn("cannot read", self.claim(server, "g", claim="nobody", code=3))
         (self.home / "h.id.claimed").write_text((self.home / "a.id").read_text())
         self.assertIn("under the name a", self.claim(server, "h", claim="p", code=3))
-        (self.home / "p.id").write_text("identity = ~p\nkey = " + "00" * 32 + "\n")
+        text = (self.home / "p.id").read_text()
+        (self.home / "p.id").write_text(re.sub("key = .*", "key = " + "00" * 32, text))
         self.claim(server, "k", claim="p", code=3)
         server.wait_for("event=tls_wrong_key")
         self.assertEqual(server.stop(), OK)
         self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
         self.claim(server, "k", claim="p", code=7)  # nobody there
-        self.assertTrue((self.home / "k.id.claimed").exists(), "the key that it goes on with")
+        self.assertTrue((self.home / "k.id.claimed").exists(), "the secret that it goes on with")
 
     def test_the_doctor_names_what_is_no_address(self):
         for target, part in (("https://h:7433", "'https://'"), ("h:0", "'0'"), ("h:99999", "'99999'"),

@@ -44,6 +44,8 @@ class Events:
         self.named = {}  # path: whether its folder has been synced since it got that name
         for line in lines:
             kind, *paths, size, mtime = line.split()
+            if kind == "connect":
+                continue
             if kind == "rename":
                 source, target = paths
                 was_synced = self.synced.pop(source, None) == (size, mtime)
@@ -114,6 +116,10 @@ class DurableFiles(unittest.TestCase):
         self.verb("device", "disable", "b")
         self.train("--identity", self.home / "keys" / "a.id", "--claim", self.home / "keys" / "batch.id", "--name", "a")
         self.assert_durable("keys/a.id", "state/a.state", "models/run1_v000000.npy")
+        lines = self.log.read_text().splitlines()
+        before = Events(lines[:lines.index("connect 0 0")])
+        drawn = str(self.home / "keys" / "a.id.claimed")
+        self.assertTrue(before.synced.get(drawn) and before.named[drawn], "a client sent before its secret was durable")
         self.verb("backup", self.home / "copies" / "gs.db")
         self.verb("model", "export", "--out", self.home / "copies" / "m.npy")
         self.verb("run", "export", "--out", self.home / "copies" / "run.json")

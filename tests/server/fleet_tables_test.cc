@@ -172,6 +172,36 @@ TEST(FleetTables, AClaimLetsInAsManyAsItMayAndEachOnce) {
   EXPECT_EQ(claims[0].expires_ms, 500U);
 }
 
+TEST(FleetTables, AClaimKeepsTheSecretOfItsServer) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
+  ClaimRow claim;
+  claim.name = "proven";
+  claim.key = key_of(9);
+  claim.server_secret = key_of(8);
+  claim.is_proven = true;
+  EXPECT_TRUE(value_of(database.add_claim(claim)));
+  claim.name = "old";
+  claim.is_proven = false;
+  EXPECT_TRUE(value_of(database.add_claim(claim)));
+  std::vector<ClaimRow> claims = value_of(database.claims());
+  ASSERT_EQ(claims.size(), 2U);
+  EXPECT_TRUE(claims[0].is_proven);
+  EXPECT_EQ(claims[0].server_secret, DeviceKey()) << "no list holds it";
+  EXPECT_FALSE(claims[1].is_proven);
+  std::optional<ClaimRow> found = value_of(database.find_claim("proven"));
+  EXPECT_EQ(found->server_secret, key_of(8));
+  found = value_of(database.find_claim(1));
+  EXPECT_EQ(found->name, "proven");
+  EXPECT_EQ(found->server_secret, key_of(8));
+  found = value_of(database.find_claim(2));
+  EXPECT_FALSE(found->is_proven);
+  EXPECT_EQ(found->server_secret, DeviceKey());
+  found = value_of(database.find_claim(3));
+  EXPECT_FALSE(found);
+}
+
 TEST(FleetTables, TheLatestTimeIsKept) {
   const Folder folder;
   const std::string path = folder.file("a.db");

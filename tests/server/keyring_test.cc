@@ -1,6 +1,10 @@
 // The keys of handshakes, and how a peer becomes a device during one, against a real database.
 #include "server/program/keyring.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,14 +33,24 @@ class KeyringTest : public testing::Test {
     EXPECT_TRUE(row.has_value());
     return row ? row->state : DeviceState::kRevoked;
   }
-  uint32_t add_claim(const std::string& name, uint32_t count_max) {
+  // Of an older release, unless it is proven: then its server's secret has bytes 11.
+  uint32_t add_claim(const std::string& name, uint32_t count_max, bool is_proven = false) {
     ClaimRow claim;
     claim.name = name;
     claim.key = FleetDatabase::key_of(10);
+    claim.is_proven = is_proven;
+    claim.server_secret = FleetDatabase::key_of(11);
     claim.count_max = count_max;
     claim.expires_ms = 2000;
     claim.id = value_of(database_.command.add_claim(claim)).value_or(0);
     return claim.id;
+  }
+
+  // Of a device that sends its key.
+  static ClaimRequest request_of(const std::string& name, uint8_t key) {
+    ClaimRequest request;
+    request.device = identity_of(name, key);
+    return request;
   }
 
   LogCapture log_;
@@ -114,10 +128,8 @@ TEST_F(KeyringTest, WhatIsOverStaysSoWhenTheClockIsSetBack) {
   EXPECT_EQ(look_up("device-1~1")->refusal, PskRefusal::kNone);
   EXPECT_EQ(look_up("~expired")->refusal, PskRefusal::kClaimEnded);
   EXPECT_EQ(look_up("~ended")->refusal, PskRefusal::kClaimEnded);
-  Identity identity;
-  std::strcpy(identity.name, "intruder");
-  EXPECT_EQ(keyring_.grant_claim(1, identity), gs_Reason_REASON_CLAIM_ENDED);
-  EXPECT_EQ(keyring_.grant_claim(2, identity), gs_Reason_REASON_CLAIM_ENDED);
+  EXPECT_EQ(keyring_.grant_claim(1, request_of("intruder", 5)).reason, gs_Reason_REASON_CLAIM_ENDED);
+  EXPECT_EQ(keyring_.grant_claim(2, request_of("intruder", 5)).reason, gs_Reason_REASON_CLAIM_ENDED);
 }
 
 TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
@@ -188,21 +200,124 @@ TEST_F(KeyringTest, RegistrationHasASwitchTwoLimitsAndAFailure) {
 
 TEST_F(KeyringTest, AClaimLetsInAsManyDevicesAsItMay) {
   const uint32_t claim = add_claim("batch", 1);
-  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 5)), gs_Reason_REASON_NONE);
+  EXPECT_EQ(keyring_.grant_claim(claim, request_of("kitchen", 5)).reason, gs_Reason_REASON_NONE);
   EXPECT_THAT(log_.find("claim_granted"), HasSubstr("device=kitchen claim=" + std::to_string(claim)));
   EXPECT_EQ(look_up("kitchen")->key, FleetDatabase::key_of(5)) << "the key that the device has drawn";
-  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 5)), gs_Reason_REASON_NONE) << "its answer was lost";
+  EXPECT_EQ(keyring_.grant_claim(claim, request_of("kitchen", 5)).reason, gs_Reason_REASON_NONE)
+      << "its answer was lost";
   EXPECT_EQ(log_.count("claim_granted"), 1U);
-  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 6)), gs_Reason_REASON_CLAIM_USED);
-  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("cellar", 7)), gs_Reason_REASON_CLAIM_ENDED);
+  EXPECT_EQ(keyring_.grant_claim(claim, request_of("kitchen", 6)).reason, gs_Reason_REASON_CLAIM_USED);
+  EXPECT_EQ(keyring_.grant_claim(claim, request_of("cellar", 7)).reason, gs_Reason_REASON_CLAIM_ENDED);
   EXPECT_EQ(log_.count("claim_refused"), 2U);
   EXPECT_EQ(database_.devices().size(), 1U);
   for (uint32_t i = 0; i < 2 * kFaultLines.burst; ++i) {
-    EXPECT_EQ(keyring_.grant_claim(claim, identity_of("cellar", 7)), gs_Reason_REASON_CLAIM_ENDED);
+    EXPECT_EQ(keyring_.grant_claim(claim, request_of("cellar", 7)).reason, gs_Reason_REASON_CLAIM_ENDED);
   }
   EXPECT_EQ(log_.count("claim_refused"), kFaultLines.burst) << "within one moment";
   database_.break_fleet();
-  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 5)), gs_Reason_REASON_STORAGE);
+  EXPECT_EQ(keyring_.grant_claim(claim, request_of("kitchen", 5)).reason, gs_Reason_REASON_STORAGE);
+}
+
+// A device with the file of claim "batch", and what it sends.
+class ProvenClaim : public KeyringTest {
+ protected:
+  void SetUp() override {
+    KeyringTest::SetUp();
+    claim_ = add_claim("batch", 2, true);
+    ASSERT_EQ(find_claim_public(FleetDatabase::key_of(11), server_public_), Status::kOk);
+  }
+  // secret: its bytes.
+  ClaimRequest prepare(const std::string& name, uint8_t secret, ClaimProof* proof) const {
+    ClaimRequest request = request_of(name, 0);
+    request.is_proven = true;
+    EXPECT_EQ(prove_as_device({"~batch", name, FleetDatabase::key_of(10)}, FleetDatabase::key_of(secret),
+                              server_public_, proof),
+              Status::kOk);
+    std::ranges::copy(proof->device_public, request.device.key);
+    std::ranges::copy(proof->confirm_device, request.confirm);
+    return request;
+  }
+
+  uint32_t claim_ = 0;
+  std::array<uint8_t, kClaimKeySize> server_public_ = {};
+};
+
+TEST_F(ProvenClaim, EnrolsTheKeyThatBothEndsFind) {
+  ClaimProof proof;
+  const ClaimRequest request = prepare("kitchen", 5, &proof);
+  for (int i = 0; i < 2; ++i) {  // and again, as its answer was lost
+    const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
+    EXPECT_EQ(verdict.reason, gs_Reason_REASON_NONE);
+    EXPECT_TRUE(verdict.is_confirmed && is_same_confirm(verdict.confirm, proof.confirm_server));
+    EXPECT_EQ(look_up("kitchen")->key, DeviceKey(proof.device_key));
+  }
+  EXPECT_EQ(log_.count("claim_granted"), 1U);
+  EXPECT_EQ(value_of(database_.command.claims()).front().count_used, 1U);
+  ClaimProof of_other;
+  const ClaimVerdict used = keyring_.grant_claim(claim_, prepare("kitchen", 6, &of_other));
+  EXPECT_EQ(used.reason, gs_Reason_REASON_CLAIM_USED);
+  EXPECT_TRUE(is_same_confirm(used.confirm, of_other.confirm_refused));
+  EXPECT_FALSE(is_same_confirm(used.confirm, of_other.confirm_server)) << "nobody can make a grant of it";
+  EXPECT_EQ(look_up("kitchen")->key, DeviceKey(proof.device_key));
+}
+
+// Somebody between the two, who holds the claim's file too: what he changes is refused, and nobody is enrolled.
+TEST_F(ProvenClaim, OneFlippedBitOfARequestEnrolsNobody) {
+  ClaimProof proof;
+  const ClaimRequest good = prepare("kitchen", 5, &proof);
+  const auto expect_refused = [&](const ClaimRequest& request) {
+    const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
+    EXPECT_EQ(verdict.reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+    EXPECT_FALSE(verdict.is_confirmed);
+  };
+  for (size_t bit = 0; bit < 8 * std::strlen(good.device.name); ++bit) {
+    ClaimRequest request = good;
+    request.device.name[bit / 8] = static_cast<char>(request.device.name[bit / 8] ^ (1U << bit % 8));
+    expect_refused(request);
+  }
+  for (size_t bit = 0; bit < 8 * kClaimKeySize; ++bit) {
+    ClaimRequest request = good;
+    request.device.key[bit / 8] = static_cast<uint8_t>(request.device.key[bit / 8] ^ (1U << bit % 8));
+    expect_refused(request);
+  }
+  for (size_t bit = 0; bit < 8 * kClaimConfirmSize; ++bit) {
+    ClaimRequest request = good;
+    request.confirm[bit / 8] = static_cast<uint8_t>(request.confirm[bit / 8] ^ (1U << bit % 8));
+    expect_refused(request);
+  }
+  ClaimRequest zero = good;
+  std::ranges::fill(zero.device.key, uint8_t{0});
+  expect_refused(zero);  // a shared secret that all know
+  EXPECT_TRUE(database_.devices().empty());
+  EXPECT_THAT(log_.find("claim_refused"), HasSubstr("reason=device_not_proven"));
+}
+
+// A request that is passed on as it is enrols the device that made it, and tells nobody its key.
+TEST_F(ProvenClaim, WhoPassesARequestOnLearnsNoKey) {
+  ClaimProof of_device;
+  const ClaimRequest request = prepare("kitchen", 5, &of_device);
+  const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
+  EXPECT_TRUE(is_same_confirm(verdict.confirm, of_device.confirm_server)) << "the device takes the answer";
+  // He has the claim's key, both public keys and all that was said, and a secret of his own in place of one of theirs.
+  for (const uint8_t own : {uint8_t{12}, uint8_t{13}}) {
+    ClaimProof as_server;
+    ASSERT_EQ(prove_as_server({"~batch", "kitchen", FleetDatabase::key_of(10)}, FleetDatabase::key_of(own),
+                              request.device.key, &as_server),
+              Status::kOk);
+    EXPECT_NE(DeviceKey(as_server.device_key), look_up("kitchen")->key);
+    EXPECT_FALSE(is_same_confirm(as_server.confirm_device, request.confirm)) << "and he cannot even check it";
+  }
+}
+
+TEST_F(ProvenClaim, EachKindOfRequestIsForItsKindOfClaim) {
+  EXPECT_EQ(keyring_.grant_claim(claim_, request_of("kitchen", 5)).reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  EXPECT_THAT(log_.find("claim_refused"), HasSubstr("reason=server_not_named"));
+  const uint32_t old = add_claim("old", 1);
+  ClaimProof proof;
+  EXPECT_EQ(keyring_.grant_claim(old, prepare("kitchen", 5, &proof)).reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  EXPECT_EQ(keyring_.grant_claim(99, request_of("kitchen", 5)).reason, gs_Reason_REASON_CLAIM_ENDED) << "no such claim";
+  EXPECT_EQ(log_.count("claim_refused"), 3U);
+  EXPECT_TRUE(database_.devices().empty());
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ void fill(const std::string& path) {
     ClaimRow claim;
     claim.name = "batch-" + std::to_string(i);
     claim.key = key_of(static_cast<uint8_t>(100 + i));
+    claim.is_proven = true;
+    claim.server_secret = key_of(static_cast<uint8_t>(120 + i));
     claim.count_max = i;
     claim.expires_ms = 1000U + i;
     EXPECT_TRUE(value_of(database.add_claim(claim)));
@@ -70,8 +72,9 @@ std::string served(const std::string& path) {
     std::optional<ClaimRow> row = value_of(database.find_claim(listed.name));
     if (row) {
       text += row->name + std::to_string(row->id) + " " + std::to_string(row->count_max) + " " +
-              std::to_string(row->expires_ms) + " " + std::to_string(row->is_ended);
+              std::to_string(row->expires_ms) + " " + std::to_string(row->is_ended) + std::to_string(row->is_proven);
       add_key(row->key);
+      add_key(row->server_secret);
     }
   }
   std::vector<RunRow> runs = value_of(database.runs());
@@ -110,7 +113,7 @@ TEST_F(RowChecks, EveryColumnOfEveryTableCounts) {
         "previous_key=x'01'", "previous_until_ms=9", "claim=1"}},
       {"claims",
        {"id=77", "name='x'", "key=zeroblob(32)", "count_max=99", "count_used=1", "expires_ms=2", "device_state=1",
-        "created_ms=3", "is_ended=1"}},
+        "created_ms=3", "is_ended=1", "server_secret=zeroblob(32)", "server_secret=NULL"}},
       {"runs", {"id=77", "name='x'", "parameters='seed = 2'", "source='x'", "digest=4", "state=3", "created_ms=6"}},
   };
   for (const auto& [table, columns] : changes) {

@@ -25,7 +25,7 @@ class Pool : public SessionOwner {
   void on_session_established(SessionId session, uint32_t, uint32_t) override { established.push_back(session); }
   void on_session_message(SessionId session, uint32_t, const DeviceMessage&) override { heard.push_back(session); }
   void on_session_unregistered(SessionId, const std::string&) override {}
-  void on_session_claim(SessionId, uint32_t, const Identity&) override {}
+  void on_session_claim(SessionId, uint32_t, const ClaimRequest&) override {}
   void on_session_closing(SessionId session) override { closing.push_back(session); }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
 

@@ -46,16 +46,28 @@ void write_format_1(const std::string& path) {
 // Signs the rows of meta as they are, as a server of their own format had.
 void sign_meta(const std::string& path) { edit(path, "UPDATE meta SET crc32c=gs_row_crc(key,value)"); }
 
-// A database of devices a, b and c in the last format before numbers of changes.
-void write_format_7(const SqliteOptions& options) {
+// A database of devices a, b and c, and of claim d, in the last format before claims proved their server.
+void write_format_8(const SqliteOptions& options) {
   {
     SqliteDatabase database;
     ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
     for (const char* const name : {"a", "b", "c"}) {
       ASSERT_TRUE(value_of(database.add_device(name, key_of(1), 7)));
     }
+    ClaimRow claim;
+    claim.name = "d";
+    claim.key = key_of(4);
+    claim.count_max = 2;
+    claim.expires_ms = 1000;
+    ASSERT_TRUE(value_of(database.add_claim(claim)));
   }
-  edit(options.path, kToFormat8);
+  edit(options.path, std::string(kToFormat8) + "UPDATE meta SET value=8 WHERE key='schema_version'");
+  sign_meta(options.path);
+}
+
+// The same in the last format before numbers of changes.
+void write_format_7(const SqliteOptions& options) {
+  ASSERT_NO_FATAL_FAILURE(write_format_8(options));
   edit(options.path,
        "DROP INDEX devices_by_change; DROP INDEX devices_by_expiry; ALTER TABLE devices DROP COLUMN changed;"
        "UPDATE devices SET crc32c=gs_row_crc(device_index,name,key,created_ms,state,generation,previous_key,"
@@ -219,12 +231,27 @@ TEST(SqliteDatabase, ADatabaseWithoutNumbersOfChangesGetsThem) {
   ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
   EXPECT_EQ(value_of(database.devices()).size(), 3U);
   const uint64_t before = value_of(database.change_count());
-  EXPECT_EQ(before, 3U);
+  EXPECT_EQ(before, 4U);
   EXPECT_TRUE(value_of(database.devices_changed_after(before)).empty());
   ASSERT_TRUE(value_of(database.revoke_device("b")));
   const std::vector<EnrolledDevice> changed = value_of(database.devices_changed_after(before));
   ASSERT_EQ(changed.size(), 1U);
   EXPECT_EQ(changed[0].name, "b");
+}
+
+// A claim of an older release stays usable, and says that no server proves itself by it.
+TEST(SqliteDatabase, AClaimOfAnOlderReleaseStaysUsable) {
+  const Folder folder;
+  const SqliteOptions options = options_for(folder.file("a.db"));
+  ASSERT_NO_FATAL_FAILURE(write_format_8(options));
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options), StoreStatus::kOk) << database.error();
+  const std::vector<ClaimRow> claims = value_of(database.claims());
+  ASSERT_EQ(claims.size(), 1U);
+  EXPECT_FALSE(claims[0].is_proven);
+  const std::optional<ClaimRow> claim = value_of(database.find_claim("d"));
+  EXPECT_EQ(claim->key, key_of(4));
+  EXPECT_EQ(value_of(database.claim_device(claim->id, "new", key_of(5), 7)), ClaimOutcome::kGranted);
 }
 
 // A row in which one bit has changed is damage in an older format too: it is named, and not signed anew.
@@ -243,6 +270,13 @@ TEST(SqliteDatabase, NoNewFormatSignsADamagedRow) {
     EXPECT_EQ(rows_of(options.path, "devices", {"name", "state", "crc32c"}), damaged);
   }
   edit(options.path, "UPDATE devices SET state=2 WHERE name='b'");
+  edit(options.path, "UPDATE claims SET count_max=9");
+  {
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options), StoreStatus::kCorrupt);
+    EXPECT_THAT(database.error(), HasSubstr("row d of table claims does not fit its checksum; restore"));
+  }
+  edit(options.path, "UPDATE claims SET count_max=2");
   SqliteDatabase database;
   EXPECT_EQ(database.open(options), StoreStatus::kOk) << database.error();
 }

@@ -76,6 +76,22 @@ TEST(TlsStream, PskWithoutForwardSecrecyNeedsTheOption) {
   EXPECT_THAT(line, HasSubstr("allow_psk_ke"));
 }
 
+// Whoever holds the claim's key would read such a session, also one that was recorded.
+TEST(TlsStream, AClaimIsRefusedWithoutForwardSecrecy) {
+  for (const bool allow_psk_ke : {false, true}) {
+    ListenerHarness server({}, allow_psk_ke);
+    TlsPeer peer(server.listener.port(), identity_of("~batch", 10), TlsKeyExchange::kPsk);
+    ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+    EXPECT_TRUE(server.established.empty());
+    EXPECT_THAT(server.log.find("tls_claim_key_exchange"), HasSubstr("identity=~batch"));
+    TlsPeer good(server.listener.port(), identity_of("~batch", 10));
+    EXPECT_TRUE(server.until([&] { return good.established() && server.established.size() == 1; }));
+    TlsPeer device(server.listener.port(), ListenerHarness::device(1), TlsKeyExchange::kPsk);
+    EXPECT_TRUE(server.until([&] { return device.gone() || device.established(); }));
+    EXPECT_EQ(device.established(), allow_psk_ke) << "which is no matter of claims";
+  }
+}
+
 TEST(TlsStream, AnUnknownIdentityIsNamedOnBothEnds) {
   ListenerHarness server;
   TlsPeer peer(server.listener.port(), identity_of("stranger", 1));

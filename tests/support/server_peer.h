@@ -318,8 +318,8 @@ class ListenerHarness : public SessionOwner {
       answer(session);
     }
   }
-  void on_session_claim(SessionId session, uint32_t, const Identity&) override {
-    listener.answer_claim(session, gs_Reason_REASON_CLAIM_ENDED);
+  void on_session_claim(SessionId session, uint32_t, const ClaimRequest&) override {
+    listener.answer_claim(session, {gs_Reason_REASON_CLAIM_ENDED});
   }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
   bool until(const std::function<bool()>& condition, int limit_ms = 10000) {

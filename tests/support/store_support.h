@@ -74,12 +74,14 @@ inline void edit(const std::string& path, const std::string& sql) {
   sqlite3_close(connection);
 }
 
-// Makes the tables of a file those of format 8: no nonces of runs, and no chains. meta is left to the caller, and so
-// are the checksums of checkpoints.
+// Makes the tables of a file those of format 8: no nonces of runs, no chains, no secrets with claims. meta is left to
+// the caller, and so are the checksums of checkpoints.
 inline constexpr const char* kToFormat8 =
     "ALTER TABLE runs DROP COLUMN run_nonce; ALTER TABLE journal DROP COLUMN chain;"
-    "ALTER TABLE checkpoints DROP COLUMN chain;"
-    "UPDATE runs SET crc32c=gs_row_crc(id,name,parameters,source,digest,state,created_ms);";
+    "ALTER TABLE checkpoints DROP COLUMN chain; ALTER TABLE claims DROP COLUMN server_secret;"
+    "UPDATE runs SET crc32c=gs_row_crc(id,name,parameters,source,digest,state,created_ms);"
+    "UPDATE claims SET "
+    "crc32c=gs_row_crc(id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended);";
 
 class Folder {
  public:

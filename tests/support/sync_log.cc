@@ -1,6 +1,7 @@
 // Preloaded into a process, writes down what it makes durable: to the file that GS_SYNC_LOG names, one line an event,
 //   sync PATH SIZE MTIME      after an fsync or fdatasync of that file or folder, with its state then
 //   rename FROM TO SIZE MTIME after a rename
+//   connect 0 0               before the process tries to reach a peer
 // tests/server/durable_files_test.py reads it: what is not synced is lost by a power cut, which no kill can show.
 #include <climits>
 #include <cstdarg>
@@ -10,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,5 +57,10 @@ int rename(const char* from, const char* to) {
     log_line(std::string("rename ") + from + " " + to, info);
   }
   return result;
+}
+
+int connect(int socket, const sockaddr* address, socklen_t size) {
+  log_line("connect", {});
+  return next<int (*)(int, const sockaddr*, socklen_t)>("connect")(socket, address, size);
 }
 }

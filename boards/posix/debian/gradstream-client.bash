@@ -22,7 +22,7 @@ _gradstream_client() {
       ;;
     --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib | --threshold) ;;
     *)
-      words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --label
+      words='--server --identity --certificate --key --server-ca --server-name --claim --claim-unproven --name --data --label
         --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --power --log-time --no-sums --score --threshold --once
         --until-finished --version --help'
       ;;
