@@ -101,6 +101,7 @@ correction_form = "none"
 local_step_count = 1
 step_size = 1e-3
 fold_weight = "uniform"
+clip_norm = "none"
 """
 CERTIFICATES = """\
 device_ca_file = "{home}/ca.pem"

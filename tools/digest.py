@@ -36,7 +36,8 @@ SOURCES = [
     "runtime/problem/sign_products.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
     "runtime/training/proximal.cc", "runtime/training/solver.cc", "runtime/training/solver_path.cc",
-    "runtime/training/solver_projection.cc", "runtime/training/stream.cc", "server/rules/fold.cc", ENTRY,
+    "runtime/training/solver_projection.cc", "runtime/training/stream.cc", "server/rules/fold.cc",
+    "server/rules/norm_clip.cc", ENTRY,
 ]
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]
 BOARD_SOURCES = ["tests/digest/digest_cortex_m.cc"]

@@ -75,7 +75,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
-      quality_(quality_metric(parameters.model->problem)),
+      books_{QualityBook(quality_metric(parameters.model->problem))},
       probabilities_(participation_probabilities(*parameters.cohort)),
       progress_(parameters),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
@@ -125,7 +125,7 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   }
   progress_.follow(record);
   last_sequence_ = record.sequence();
-  quality_.take(record);
+  books_.quality.take(record);
   return Status::kOk;
 }
 
@@ -266,6 +266,11 @@ Status Ledger::apply_version(const JournalRecord& record) {
   next.step_scale = record.step_scale();
   next.digest = record.digest();
   GS_TRY(decode_payload(parameters_, record.payload(), &next));
+  std::optional<ClipDecided> clip;
+  GS_TRY(record.read_clip(&clip));
+  if (clip) {
+    next.clip = {clip->radius, clip->clipped_count};
+  }
   if ((!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) ||
       (!next.stage.left_out.empty() && !fleet_.contains(next.stage.left_out.back()))) {
     return Status::kDataCorrupt;
@@ -321,6 +326,7 @@ Status Ledger::begin_version(const VersionRecord& record) {
   model_digest_ = digest_values(kDigestStart, parameters_.model->shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
   open_.step_size = open_step();
+  open_.is_training = stage() == TaskStage::kTrain;
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
@@ -332,6 +338,7 @@ Status Ledger::begin_version(const VersionRecord& record) {
   } else {
     average_.follow(version(), replica_.model());
   }
+  books_.norms.take(aggregator_->clip_tally());
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;
@@ -378,11 +385,16 @@ std::optional<float> Ledger::promise_of(const VersionRecord& record, Status step
 }
 
 JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise) const {
+  std::optional<ClipDecided> clip;
+  if (record.clip) {
+    clip = {record.clip->radius, record.clip->clipped_count};
+  }
   JournalRecord out = JournalRecord::begin_version({.version = record.version,
                                                     .step_scale = record.step_scale,
                                                     .digest = record.digest,
                                                     .trigger = trigger,
                                                     .promise = promise,
+                                                    .clip = clip,
                                                     .payload = encode_payload(record)});
   out.set_sequence(last_sequence_ + 1);
   return out;
@@ -608,7 +620,7 @@ std::string Ledger::state_text() const {
           " kept=" + std::to_string(progress.kept) + " drifts=" + std::to_string(progress.drift_count) +
           " unfit=" + std::to_string(progress_.unfit_count()) +
           " smoothing=" + std::to_string(static_cast<int>(progress_.smoothing().fit)) + "\n";
-  text += stage_text();
+  text += stage_text() + books_.norms.text();
   text += steps_.has_value() ? steps_->text() : "";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
@@ -627,7 +639,7 @@ std::string Ledger::state_text() const {
             " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
             "\n";
   }
-  for (const Quality& quality : quality_.versions()) {
+  for (const Quality& quality : books_.quality.versions()) {
     text += "quality=" + std::to_string(quality.version) + " devices=" + std::to_string(quality.device_count) +
             " samples=" + std::to_string(quality.sample_count) + " loss=" + std::to_string(quality.loss) +
             " metric=" + std::to_string(quality.metric) + "\n";

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/norm_book.h"
 #include "server/coordinator/quality.h"
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
@@ -67,6 +68,12 @@ struct TaskTerms {
   TaskStage stage = TaskStage::kTrain;
   Encoding encoding = Encoding::kNone;  // of the upload; kNone: the run's
   bool evaluates = false;               // the samples held out at the open version, where the device can
+};
+
+// What is told of a run and decides nothing.
+struct Books {
+  QualityBook quality;
+  NormBook norms = {};
 };
 
 // What has come in for the open version, for the operator's log.
@@ -144,7 +151,11 @@ class Ledger {
   std::optional<uint64_t> digest_of(uint32_t version) const;
   const Replica& replica() const { return replica_; }
   const ModelAverage& average() const { return average_; }
-  const QualityBook& quality() const { return quality_; }
+  const QualityBook& quality() const { return books_.quality; }
+  // Of a run that clips, as of its last version.
+  const NormBook& norms() const { return books_.norms; }
+  // Updates of the open version, of a run that clips.
+  ClipTally clip_tally() const { return aggregator_->clip_tally(); }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   // Whether the open version ends the run: its rounds are done, or end_cause() has something to say. By the records
@@ -244,7 +255,7 @@ class Ledger {
   std::unique_ptr<Aggregator> aggregator_;
   std::optional<FoldInput> prepared_;  // without its values
   ModelAverage average_;
-  QualityBook quality_;
+  Books books_;
   const std::vector<Real> probabilities_;  // of participation
   OpenRound open_;
   OpenStage stage_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/coordinator/ledger.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
 
@@ -29,13 +30,17 @@ void Ledger::exchange(StateArchive& io) {
   fleet_.exchange(io, replica_.version());
   models_.exchange(io, parameters_.model->shape.size());
   average_.exchange(io);
-  quality_.exchange(io);
+  books_.quality.exchange(io);
   progress_.exchange(io);
   if (steps_.has_value()) {
     steps_->exchange(io);
   }
   exchange_stage(io);
   exchange_log(io);
+  open_.is_training = stage() == TaskStage::kTrain;
+  if (parameters_.fold.keys().clip_norm != ClipNorm::kNone) {
+    books_.norms.exchange(io);
+  }
   if (!io.is_sound() || !has_version()) {
     io.fail();
     return;

@@ -1,6 +1,23 @@
 #include "server/journal/journal_record.h"
 
 namespace gradstream {
+namespace {
+
+void put_word(uint64_t word, size_t size, std::vector<uint8_t>* out) {
+  for (size_t i = 0; i < size; ++i) {
+    out->push_back(static_cast<uint8_t>(word >> (8 * i)));
+  }
+}
+
+uint64_t word_at(std::span<const uint8_t> bytes) {
+  uint64_t word = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    word |= uint64_t{bytes[i]} << (8 * i);
+  }
+  return word;
+}
+
+}  // namespace
 
 JournalRecord JournalRecord::task(const TaskIssued& task) {
   JournalRow row;
@@ -54,6 +71,10 @@ JournalRecord JournalRecord::begin_version(VersionBegun begun) {
   row.weight = begun.promise.has_value() ? 1 : 0;
   row.loss_before = begun.promise.value_or(0);
   row.payload = std::move(begun.payload);
+  if (begun.clip) {
+    put_word(begun.clip->radius, sizeof(uint64_t), &row.notes);
+    put_word(begun.clip->clipped_count, sizeof(uint32_t), &row.notes);
+  }
   return JournalRecord(std::move(row));
 }
 
@@ -69,6 +90,21 @@ JournalRecord JournalRecord::run_state(RunEventDecided decided) {
 std::optional<float> JournalRecord::promise() const {
   const JournalRow& row = of(RecordKind::kVersion);
   return row.weight == 0 ? std::nullopt : std::optional(row.loss_before);
+}
+
+Status JournalRecord::read_clip(std::optional<ClipDecided>* out) const {
+  const std::span<const uint8_t> notes = of(RecordKind::kVersion).notes;
+  out->reset();
+  if (notes.empty()) {
+    return Status::kOk;
+  }
+  if (notes.size() != sizeof(uint64_t) + sizeof(uint32_t)) {
+    return Status::kDataCorrupt;
+  }
+  ClipDecided& clip = out->emplace();
+  clip.radius = word_at(notes.first(sizeof(uint64_t)));
+  clip.clipped_count = static_cast<uint32_t>(word_at(notes.subspan(sizeof(uint64_t))));
+  return Status::kOk;
 }
 
 bool JournalRecord::has_device() const { return row_.kind == RecordKind::kTaskIssued || is_judgement(); }

@@ -58,7 +58,9 @@ struct JournalRow {
   uint64_t digest = 0;
   uint64_t time_ms = 0;
   std::vector<uint8_t> payload;
-  std::vector<uint8_t> notes;  // server/journal/update_notes.h; empty: none
+  // Of an update: server/journal/update_notes.h. Of a version: radius u64 and clipped_count u32, little-endian. Empty:
+  // none.
+  std::vector<uint8_t> notes;
   friend bool operator==(const JournalRow&, const JournalRow&) = default;
 };
 
@@ -97,6 +99,13 @@ struct TaskEnded {
   uint32_t step_time_us = 0;  // of an update that came too late; 0: unknown
 };
 
+// What a clip has decided with a version's record (server/rules/record.h, VersionClip).
+struct ClipDecided {
+  uint64_t radius = 0;
+  uint32_t clipped_count = 0;
+  friend bool operator==(const ClipDecided&, const ClipDecided&) = default;
+};
+
 struct VersionBegun {
   uint32_t version = 0;
   Real step_scale = 0;
@@ -105,6 +114,7 @@ struct VersionBegun {
   // Of the round that it ends: what its step promises (server/rules/progress_watch.h), finite. None where the version
   // ends no round of training, as that of an anchor phase.
   std::optional<float> promise = {};
+  std::optional<ClipDecided> clip = {};  // of a run that clips
   // As server/rules/record.h has it: the blocks sent to replicas (scalar runs) or the model itself (tangent runs,
   // version 0). Where the run chooses cohorts it also names the devices asked.
   std::vector<uint8_t> payload = {};
@@ -176,6 +186,8 @@ class JournalRecord {
   uint64_t digest() const { return of(RecordKind::kVersion).digest; }
   Trigger trigger() const { return static_cast<Trigger>(of(RecordKind::kVersion).detail); }
   std::optional<float> promise() const;  // none also in records of releases that did not know it
+  // kDataCorrupt: it has notes that no clip makes.
+  Status read_clip(std::optional<ClipDecided>* out) const;
 
   // ---- kRunState ----
   RunEvent run_event() const { return static_cast<RunEvent>(of(RecordKind::kRunState).detail); }

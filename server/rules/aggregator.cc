@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/step_keys.h"
 
@@ -116,7 +116,9 @@ const FixedWord* ModelRing::find_mean(uint32_t version) const {
   return nullptr;
 }
 
-std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
+namespace {
+
+std::unique_ptr<Aggregator> make_unclipped(const AggregatorContext& context) {
   const Rule& rule = rule_of(*context.parameters);
   if (context.aggregator_count != 1) {
     GS_ASSERT(!check_aggregator_count(*context.parameters, context.aggregator_count));
@@ -126,6 +128,15 @@ std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
   return context.parameters->fold->weight_share_max < 1
              ? make_aggregator_capped(*context.parameters->fold, std::move(inner))
              : std::move(inner);
+}
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
+  std::unique_ptr<Aggregator> inner = make_unclipped(context);
+  return context.parameters->fold.keys().clip_norm == ClipNorm::kNone
+             ? std::move(inner)
+             : make_aggregator_clipped(context, std::move(inner));
 }
 
 Objection check_aggregator_count(const RunParameters& parameters, uint32_t count) {
@@ -151,6 +162,11 @@ Objection check_aggregator_count(const RunParameters& parameters, uint32_t count
     return what +
            "with weight_share_max below 1 the weights depend on all updates of the version, which are kept until "
            "it closes; take 1 aggregator, or set weight_share_max to 1";
+  }
+  if (parameters.fold.keys().clip_norm == ClipNorm::kMedian) {
+    return what +
+           "with clip_norm median the radius depends on all updates of the version, which are kept until it closes; "
+           "take 1 aggregator, or set clip_norm to trailing";
   }
   return {};
 }

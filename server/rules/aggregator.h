@@ -28,6 +28,7 @@
 #include "server/base/objection.h"
 #include "server/base/state_archive.h"
 #include "server/rules/enrolment.h"
+#include "server/rules/fold.h"
 #include "server/rules/partial_sum.h"
 #include "server/rules/record.h"
 #include "server/rules/weight_sum.h"
@@ -48,9 +49,22 @@ struct FoldInput {
   uint32_t steps_done = 0;    // k_i
   uint16_t weight = 0;        // W_i, staleness included
   std::span<const Real> values;
-  uint32_t device = 0;             // enrolment index, for rules with a state for each device
-  Real inverse_participation = 1;  // 1 / q_i (server/run/participation.h)
-  uint16_t sample_count = 1;       // N_i, where the rule weighs by it: the memory form, asynchronous runs
+  uint32_t device = 0;                       // enrolment index, for rules with a state for each device
+  Real inverse_participation = 1;            // 1 / q_i (server/run/participation.h)
+  uint16_t sample_count = 1;                 // N_i, where the rule weighs by it: the memory form, asynchronous runs
+  std::optional<uint64_t> clip_radius = {};  // set by a clip around the rule, which then measures (norm_clip.h)
+};
+
+// How long the updates of the open version are, of a rule that clips (docs/algorithms.md, "The clip").
+struct ClipTally {
+  static constexpr uint32_t kNobody = UINT32_MAX;  // no enrolment index: of a sum that was made elsewhere
+  struct Norm {
+    uint32_t device = kNobody;
+    uint64_t norm = 0;
+  };
+  uint64_t median = 0;              // lower median of the window's norms and these
+  uint64_t radius = kNoClipRadius;  // by which they count; where it is their own median's, as of now
+  std::vector<Norm> norms;          // in the order of commit()
 };
 
 // The last models of the run, for rules that meet updates of an older one.
@@ -93,8 +107,9 @@ struct SampleSum {
 // What a rule's step goes by in the open version. A round counts once, whatever stages and phases it has.
 struct OpenRound {
   uint32_t round = 0;
-  Real step_size = 0;  // eta_k
-  SampleSum samples;   // of an asynchronous run that weighs updates by samples
+  Real step_size = 0;       // eta_k
+  SampleSum samples;        // of an asynchronous run that weighs updates by samples
+  bool is_training = true;  // a stage before training has no clip
 };
 
 // What every rule works with; all of it outlives the rule. replica is the model of the open version.
@@ -134,6 +149,11 @@ class Aggregator {
     static_cast<void>(device);
     return {};
   }
+  // Of a rule that clips; else no norms.
+  virtual ClipTally clip_tally() const { return {}; }
+  // Of the update that was prepared last, where a radius was set. A clip by the version's own median knows no scale
+  // yet.
+  virtual UpdateClip prepared_clip() const { return {}; }
   // Checks the update and works out what it adds to the open version, for commit(). What finish() makes stays as it is.
   // The values need not outlive the call. An update that was prepared before and not committed is forgotten.
   // - kOutOfRange: a value is beyond the fold's range, or this is one update too many for a version.
@@ -236,6 +256,9 @@ std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorCont
 std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
 // Around another member, one without a state beyond a version: weight_share_max. parameters outlive the rule.
 std::unique_ptr<Aggregator> make_aggregator_capped(const FoldCore& keys, std::unique_ptr<Aggregator> inner);
+// Around any other member: clip_norm.
+std::unique_ptr<Aggregator> make_aggregator_clipped(const AggregatorContext& context,
+                                                    std::unique_ptr<Aggregator> inner);
 // Over context.aggregator_count instances of a member that merges.
 using MakeAggregator = std::unique_ptr<Aggregator> (*)(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_split(const AggregatorContext& context, MakeAggregator make);

@@ -34,6 +34,7 @@ class AggregatorCapped : public Aggregator {
   }
   VersionRecord stand_still() const override { return inner_->stand_still(); }
   void exchange(StateArchive& io) override { inner_->exchange(io); }
+  UpdateClip prepared_clip() const override { return inner_->prepared_clip(); }
 
  private:
   struct Kept {

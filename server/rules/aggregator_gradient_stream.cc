@@ -20,6 +20,7 @@ class AggregatorGradientStream : public Aggregator {
   }
   VersionRecord stand_still() const override { return stand_still_record(context_); }
   void exchange(StateArchive& io) override { fold_.exchange(io); }
+  UpdateClip prepared_clip() const override { return fold_.prepared_clip(); }
   bool is_mergeable() const override { return true; }
   PartialSum partial() const override { return fold_.partial(PartialRule::kGradientStream, 0); }
 

@@ -47,6 +47,7 @@ class AggregatorMeanGradient : public Aggregator {
     return record;
   }
 
+  UpdateClip prepared_clip() const override { return prepared_clip_; }
   bool is_mergeable() const override { return true; }
   PartialSum partial() const override { return one_partial(opened(), fold_, weights_); }
 
@@ -64,7 +65,9 @@ class AggregatorMeanGradient : public Aggregator {
     if (weights_.is_full()) {
       return Status::kOutOfRange;
     }
-    GS_TRY(make_terms(input.values, 1, input.weight, parameters().fold->fold_scale_log2, terms_.data()));
+    const uint32_t scale_log2 = parameters().fold->fold_scale_log2;
+    GS_TRY(measure_clip(input.values, 1, input.steps_done, scale_log2, input.clip_radius, &prepared_clip_));
+    GS_TRY(make_terms(input.values, 1, input.weight, scale_log2, terms_.data(), prepared_clip_.scale));
     prepared_weight_ = input.weight;
     prepared_steps_ = input.steps_done;
     return fold_.check_terms(terms_);
@@ -101,6 +104,7 @@ class AggregatorMeanGradient : public Aggregator {
   std::vector<FoldTerm> terms_;  // of the update that was prepared
   Fold fold_;
   WeightSum weights_;
+  UpdateClip prepared_clip_;
   uint16_t prepared_weight_ = 0;
   uint32_t prepared_steps_ = 0;
 };

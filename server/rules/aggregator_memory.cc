@@ -142,6 +142,8 @@ class AggregatorMemory : public Aggregator {
     return entry == entries_.end() ? std::nullopt : std::optional(entry->second.stamp);
   }
 
+  UpdateClip prepared_clip() const override { return prepared_clip_; }
+
   void exchange(StateArchive& io) override {
     io.values(weight_total_);
     io.map(entries_, [this, &io](Entry& entry) {
@@ -224,6 +226,7 @@ class AggregatorMemory : public Aggregator {
     prepared_.entry.owner = input.owner;
     prepared_.entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
     GS_TRY(fill_shares(input, &prepared_.entry.shares));
+    clip_shares(input, &prepared_.entry.shares);
     if (last != nullptr) {
       prepared_.replaced = *last;
     }
@@ -298,6 +301,19 @@ class AggregatorMemory : public Aggregator {
       GS_TRY(to_fixed(input.values[q] / divisor, parameters().fold->fold_scale_log2, &(*shares)[q]));
     }
     return Status::kOk;
+  }
+
+  // What enters h is what the clip leaves: a device that keeps its own update does the same (Ack.clip_scale).
+  void clip_shares(const FoldInput& input, std::vector<int64_t>* shares) {
+    prepared_clip_ = UpdateClip();
+    if (!input.clip_radius) {
+      return;
+    }
+    prepared_clip_.norm = update_norm(*shares, input.steps_done);
+    prepared_clip_.scale = clip_scale(prepared_clip_.norm, *input.clip_radius);
+    for (int64_t& share : *shares) {
+      share = clip_value(share, prepared_clip_.scale);
+    }
   }
 
   void add_blocks(const Blocks& blocks, Tensor* sum) const {
@@ -547,6 +563,7 @@ class AggregatorMemory : public Aggregator {
   std::vector<Added> added_;  // to the open version, in the journal's order
   Tensor next_h_;             // with them
   Added prepared_;
+  UpdateClip prepared_clip_;
   Tensor prepared_h_;  // next_h_ with it; the buffer serves the next update
 };
 

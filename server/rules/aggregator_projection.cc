@@ -48,6 +48,7 @@ class AggregatorProjection : public Aggregator {
     return record;
   }
 
+  UpdateClip prepared_clip() const override { return prepared_clip_; }
   bool is_mergeable() const override { return true; }
   PartialSum partial() const override {
     PartialSum sum = opened();
@@ -88,8 +89,10 @@ class AggregatorProjection : public Aggregator {
       return Status::kOutOfRange;
     }
     terms_.resize(input.values.size());
-    GS_TRY(make_terms(input.values, static_cast<Real>(input.steps_done), input.weight,
-                      parameters().fold->fold_scale_log2, terms_.data()));
+    const auto steps = static_cast<Real>(input.steps_done);
+    const uint32_t scale_log2 = parameters().fold->fold_scale_log2;
+    GS_TRY(measure_clip(input.values, steps, input.steps_done, scale_log2, input.clip_radius, &prepared_clip_));
+    GS_TRY(make_terms(input.values, steps, input.weight, scale_log2, terms_.data(), prepared_clip_.scale));
     prepared_key_ = {input.base_version, input.owner};
     prepared_weight_ = input.weight;
     prepared_steps_ = input.steps_done;
@@ -152,6 +155,7 @@ class AggregatorProjection : public Aggregator {
   // Of the update that was prepared.
   std::vector<FoldTerm> terms_;
   BlockKey prepared_key_;
+  UpdateClip prepared_clip_;
   uint16_t prepared_weight_ = 0;
   uint32_t prepared_steps_ = 0;
 };

@@ -35,6 +35,7 @@ class AggregatorSplit : public Aggregator {
   }
   VersionRecord stand_still() const override { return merged()->stand_still(); }
 
+  UpdateClip prepared_clip() const override { return chosen_ == nullptr ? UpdateClip() : chosen_->prepared_clip(); }
   bool is_mergeable() const override { return true; }
   PartialSum partial() const override { return merged()->partial(); }
 

@@ -15,11 +15,11 @@ Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint
 // How a slot adds and divides.
 template <typename Slot>
 struct SlotArithmetic {
-  // weight * value.
-  static Status make_term(Real value, uint16_t weight, unsigned scale_log2, int64_t* term) {
+  // weight * what the clip leaves of value.
+  static Status make_term(Real value, uint16_t weight, unsigned scale_log2, uint32_t clip, int64_t* term) {
     int64_t fixed = 0;
     GS_TRY(to_fixed(value, scale_log2, &fixed));
-    *term = fixed * weight;
+    *term = (clip == kClipScaleOne ? fixed : clip_value(fixed, clip)) * weight;
     return Status::kOk;
   }
   // By the high word alone: |sum| < 2^kFoldSumBits, and -2^kFoldSumBits.
@@ -35,8 +35,8 @@ struct SlotArithmetic {
 
 template <>
 struct SlotArithmetic<double> {
-  static Status make_term(Real value, uint16_t weight, unsigned, double* term) {
-    *term = static_cast<double>(value) * weight;
+  static Status make_term(Real value, uint16_t weight, unsigned, uint32_t clip, double* term) {
+    *term = static_cast<double>(value) * weight * (static_cast<double>(clip) / kClipScaleOne);
     return check_sum(*term);
   }
   static Status check_sum(double sum) { return std::isfinite(sum) ? Status::kOk : Status::kNotFinite; }
@@ -96,16 +96,34 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
 
 Status check_fold_value(Real value, unsigned scale_log2) {
   FoldTerm term = 0;
-  return Arithmetic::make_term(value, 1, scale_log2, &term);
+  return Arithmetic::make_term(value, 1, scale_log2, kClipScaleOne, &term);
 }
 
-Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms) {
+Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms,
+                  uint32_t clip_scale) {
   if (weight == 0) {
     return Status::kInvalidArgument;
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    GS_TRY(Arithmetic::make_term(values[i] / divisor, weight, scale_log2, &terms[i]));
+    GS_TRY(Arithmetic::make_term(values[i] / divisor, weight, scale_log2, clip_scale, &terms[i]));
   }
+  return Status::kOk;
+}
+
+Status measure_clip(std::span<const Real> values, Real divisor, uint32_t steps_done, unsigned scale_log2,
+                    std::optional<uint64_t> radius, UpdateClip* out) {
+  *out = UpdateClip();
+  if (!radius) {
+    return Status::kOk;
+  }
+  SquareSum sum;
+  for (const Real value : values) {
+    int64_t fixed = 0;
+    GS_TRY(to_fixed(value / divisor, scale_log2, &fixed));
+    sum.add(fixed);
+  }
+  out->norm = sum.norm(steps_done);
+  out->scale = clip_scale(out->norm, *radius);
   return Status::kOk;
 }
 

@@ -15,11 +15,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "server/rules/norm_clip.h"
 #include "server/rules/wide_int.h"
 #include "server/run/limits.h"
 
@@ -35,9 +37,22 @@ Status check_fold_value(Real value, unsigned scale_log2);
 // The fixed-point form of a value. kNotFinite; kOutOfRange when it is not below 2^kFoldValueBits in magnitude.
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed);
 
-// What an update adds to a fold: terms[i] <- weight * fixed(values[i] / divisor), for all values. Codes of to_fixed, of
-// the first value that it refuses; kInvalidArgument when weight is 0. On an error terms are unspecified.
-Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms);
+// What an update adds to a fold: terms[i] <- weight * clipped(fixed(values[i] / divisor)), for all values, by
+// clip_value(). Codes of to_fixed, of the first value that it refuses; kInvalidArgument when weight is 0. On an error
+// terms are unspecified.
+Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms,
+                  uint32_t clip_scale = kClipScaleOne);
+
+// What a clip finds of an update.
+struct UpdateClip {
+  uint64_t norm = 0;               // N
+  uint32_t scale = kClipScaleOne;  // r
+  friend bool operator==(const UpdateClip&, const UpdateClip&) = default;
+};
+// N of fixed(values / divisor) and r within the radius. Without a radius nothing is measured. Codes of to_fixed, and on
+// an error *out is unspecified.
+Status measure_clip(std::span<const Real> values, Real divisor, uint32_t steps_done, unsigned scale_log2,
+                    std::optional<uint64_t> radius, UpdateClip* out);
 
 // The quotient rounded half away from zero; divisor > 0, |sum| < 2^62. server/rules/wide_int.h has that of wider sums.
 int64_t divide_rounded(int64_t sum, uint64_t divisor);

@@ -14,7 +14,7 @@ namespace gradstream {
 namespace {
 
 constexpr uint32_t kPartialMagic = 0x53505347;  // "GSPS"
-constexpr uint8_t kPartialForm = 1;
+constexpr uint8_t kPartialForm = 2;
 constexpr size_t kPartialChecksumSize = sizeof(uint32_t);
 
 constexpr size_t kBlockHeadSize = 3 * sizeof(uint32_t);
@@ -58,7 +58,9 @@ void exchange_partial(StateArchive& io, PartialSum& sum) {
   if (magic != kPartialMagic || form != kPartialForm || real_size != sizeof(Real)) {
     io.fail();
   }
-  io.values(sum.rule, sum.phase, sum.version, sum.digest, sum.rows, sum.cols, sum.scale_log2, sum.population);
+  io.values(sum.rule, sum.phase, sum.version, sum.digest, sum.rows, sum.cols, sum.scale_log2, sum.population,
+            sum.clip_radius);
+  io.numbers(sum.norms);
   sum.weights.exchange(io);
   io.list(
       sum.blocks, [&io](PartialBlock& block) { exchange_block(io, block); }, kBlockHeadSize);
@@ -138,7 +140,13 @@ Status check_partial(const PartialSum& own, const PartialSum& sum) {
   if (std::tie(sum.version, sum.digest, sum.population) != std::tie(own.version, own.digest, own.population)) {
     return Status::kProtocolError;
   }
+  if (sum.clip_radius != own.clip_radius) {
+    return Status::kProtocolError;
+  }
   const bool is_empty = sum.weights.update_count() == 0;
+  if (!sum.norms.empty()) {
+    return Status::kDataCorrupt;  // a clip has taken them (server/rules/aggregator_clipped.cc)
+  }
   if (is_empty != sum.blocks.empty() || sum.blocks.size() > sum.weights.update_count()) {
     return Status::kDataCorrupt;
   }

@@ -7,9 +7,10 @@
 // record. The double build sums in doubles: there both change the last bits.
 //
 // Bytes, little-endian: magic "GSPS" u32, form u8, bytes of a Real u8, rule u8, phase u8, version u32, digest u64,
-// rows u32, cols u32, scale u32, population u32. Then total weight u64, updates u32, weighted steps in two u64, lower
-// one first. Then the count of blocks u32, and for each base version u32, owner u32, count of words u32, and the slots:
-// two u64 each, lower one first, or in the double build one f64. At the end the CRC-32C of all before it, u32.
+// rows u32, cols u32, scale u32, population u32, clip radius u64. Then the count of norms u32, and each of them u64.
+// Then total weight u64, updates u32, weighted steps in two u64, lower one first. Then the count of blocks u32, and for
+// each base version u32, owner u32, count of words u32, and the slots: two u64 each, lower one first, or in the double
+// build one f64. At the end the CRC-32C of all before it, u32.
 #ifndef GRADSTREAM_SERVER_RULES_PARTIAL_SUM_H_
 #define GRADSTREAM_SERVER_RULES_PARTIAL_SUM_H_
 
@@ -39,14 +40,16 @@ struct PartialBlock {
 
 struct PartialSum {
   PartialRule rule = PartialRule::kNone;
-  uint8_t phase = 0;        // of the round, from 0: svrg has anchors (0) and steps (1)
-  uint32_t version = 0;     // the open version, whose updates these are
-  uint64_t digest = 0;      // of its model, as Replica::digest()
-  uint32_t rows = 0;        // of the model
-  uint32_t cols = 0;        // of the model
-  uint32_t scale_log2 = 0;  // fold_scale_log2
-  uint32_t population = 0;  // S where the fold divides by it, else 0 (tangent_fold.h)
+  uint8_t phase = 0;                     // of the round, from 0: svrg has anchors (0) and steps (1)
+  uint32_t version = 0;                  // the open version, whose updates these are
+  uint64_t digest = 0;                   // of its model, as Replica::digest()
+  uint32_t rows = 0;                     // of the model
+  uint32_t cols = 0;                     // of the model
+  uint32_t scale_log2 = 0;               // fold_scale_log2
+  uint32_t population = 0;               // S where the fold divides by it, else 0 (tangent_fold.h)
+  uint64_t clip_radius = kNoClipRadius;  // by which its updates were clipped
   WeightSum weights;
+  std::vector<uint64_t> norms;       // of all its updates, ascending, in a run that clips; else none
   std::vector<PartialBlock> blocks;  // by ascending (base version, owner); none: no update was added
   friend bool operator==(const PartialSum&, const PartialSum&) = default;
 };
@@ -61,7 +64,8 @@ PartialSum open_partial(const AggregatorContext& context, PartialRule rule, uint
 
 // Whether `sum` may be merged into a sum of which `own` is the empty one, as open_partial() makes it.
 // - kInvalidArgument: it is of another rule, another size of model, another scale or another phase.
-// - kProtocolError: it is of another version, of another model, or of a round that could ask another number of devices.
+// - kProtocolError: it is of another version, of another model, of another clip radius, or of a round that could ask
+//   another number of devices.
 // - kDataCorrupt: it contradicts itself, such as blocks without an update, or blocks that are not in order.
 // - kOutOfRange: a slot is more than its updates can have added, or a block is of a version that is not there yet.
 // - kNotFinite: a slot is no number (double build).

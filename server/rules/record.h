@@ -55,6 +55,14 @@ struct StepPromise {
   friend bool operator==(const StepPromise&, const StepPromise&) { return true; }
 };
 
+// What a clip has decided with a record (server/rules/aggregator_clipped.cc), in units of the fold's fixed point. The
+// payload has none: the journal has columns for it.
+struct VersionClip {
+  uint64_t radius = 0;         // of the updates in it, or, with clip_norm trailing, of those of the version it leads to
+  uint32_t clipped_count = 0;  // updates in it that were longer than their radius
+  friend bool operator==(const VersionClip&, const VersionClip&) = default;
+};
+
 struct VersionRecord {
   uint32_t version = 0;             // that it leads to
   Real step_scale = 0;              // eta_g eta_k K_eff
@@ -81,7 +89,8 @@ struct VersionRecord {
   std::vector<Real> mean_direction;
   // As the rule knows it. Of blocks without a mean Ledger knows it, since the replica adds their directions up.
   StepPromise promise;
-  StageRecord stage;  // of runs with stages before training
+  std::optional<VersionClip> clip;  // of runs that clip; none in records that no training made
+  StageRecord stage;                // of runs with stages before training
   bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };

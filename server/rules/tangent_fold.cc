@@ -48,8 +48,11 @@ Status TangentFold::prepare(const FoldInput& input) {
                                         *context_.arena));
     zeta = transported_;
   }
-  GS_TRY(make_terms(zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, input.weight,
-                    parameters.fold->fold_scale_log2, terms_.data()));
+  const auto steps = static_cast<Real>(input.steps_done);
+  const uint32_t scale_log2 = parameters.fold->fold_scale_log2;
+  GS_TRY(measure_clip(zeta, steps, input.steps_done, scale_log2, input.clip_radius, &prepared_clip_));
+  GS_TRY(make_terms(zeta, steps / input.inverse_participation, input.weight, scale_log2, terms_.data(),
+                    prepared_clip_.scale));
   prepared_weight_ = input.weight;
   prepared_steps_ = input.steps_done;
   return fold_.check_terms(terms_);

@@ -25,6 +25,8 @@ class TangentFold {
   // As Aggregator's: nothing comes between a prepare() that returned kOk and its commit().
   Status prepare(const FoldInput& input);
   void commit();
+  // As Aggregator's: by the norm of T(zeta) / k_i, whatever q_i is.
+  UpdateClip prepared_clip() const { return prepared_clip_; }
   // As Aggregator's, of this rule and phase.
   PartialSum partial(PartialRule rule, uint8_t phase) const {
     return one_partial(opened(rule, phase), fold_, weights_);
@@ -52,6 +54,7 @@ class TangentFold {
   // Of the update that was prepared: its zeta at the open model where it was late, and its terms.
   std::vector<Real> transported_;
   std::vector<FoldTerm> terms_;
+  UpdateClip prepared_clip_;
   uint16_t prepared_weight_ = 0;
   uint32_t prepared_steps_ = 0;
 };

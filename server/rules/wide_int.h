@@ -29,6 +29,15 @@ struct WideInt {
   static constexpr WideInt shifted(uint64_t value, unsigned shift) {
     return of_words(value << shift, static_cast<int64_t>(value >> (64 - shift)));
   }
+  // a * b, below 2^127.
+  static constexpr WideInt product(uint64_t a, uint64_t b) {
+    constexpr uint64_t kLow = UINT32_MAX;
+    const uint64_t low = (a & kLow) * (b & kLow);
+    const uint64_t middle = (a >> 32) * (b & kLow) + (low >> 32);
+    const uint64_t other = (a & kLow) * (b >> 32) + (middle & kLow);
+    const uint64_t high = (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+    return of_words(other << 32 | (low & kLow), static_cast<int64_t>(high));
+  }
 
   constexpr WideInt& operator+=(const WideInt& other) {
     const uint64_t before = low;  // other may be this number

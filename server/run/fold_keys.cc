@@ -1,8 +1,10 @@
 #include "server/run/fold_keys.h"
 
-#include <string>
+#include <algorithm>
+#include <cmath>
 
 #include "server/run/limits.h"
+#include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
@@ -18,6 +20,72 @@ uint32_t updates_wanted(const RunParameters& p) {
 }
 
 }  // namespace
+
+uint32_t clip_factor256(const FoldKeys& keys) {
+  return static_cast<uint32_t>(std::floor(static_cast<double>(keys.clip_factor) * kClipFactorOne + 0.5));
+}
+
+// A radius that no norm reaches is the largest one.
+uint64_t fixed_clip_radius(const FoldKeys& keys) {
+  const double radius =
+      std::floor(std::ldexp(static_cast<double>(keys.clip_norm_value), static_cast<int>(keys.fold_scale_log2)) + 0.5);
+  return radius < std::ldexp(1.0, 63) ? static_cast<uint64_t>(radius) : UINT64_MAX;
+}
+
+uint32_t clip_update_count_max(const RunParameters& p) {
+  if (p.fold.keys().clip_norm == ClipNorm::kNone) {
+    return kFoldUpdateCountMax;
+  }
+  if (p.fold.keys().clip_norm != ClipNorm::kMedian) {
+    return kClipNormCountMax;
+  }
+  const uint64_t fitting = kClipKeptBytesMax / (sizeof(Real) * std::max(p.value_count(), 1U));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, 1, kClipKeptUpdateCountMax));
+}
+
+std::string median_clip_obstacle(const RunParameters& p) {
+  if (p.has_memory()) {
+    return std::string("correction_form ") + name_of(p.local->correction_form);
+  }
+  RunParameters clipped = p;
+  clipped.fold.keys().clip_norm = ClipNorm::kMedian;
+  const uint32_t most = clip_update_count_max(clipped);
+  const uint32_t wanted = updates_wanted(p);
+  return wanted <= most ? ""
+                        : "versions of " + std::to_string(wanted) + " updates, of which " + std::to_string(most) +
+                              " could be kept";
+}
+
+Objection check_clip(const RunParameters& p) {
+  const FoldKeys& keys = p.fold.keys();
+  if (keys.clip_norm == ClipNorm::kNone) {
+    return {};
+  }
+  if (p.delay->delay_rule != DelayRule::kNone) {
+    return "clip_norm, delay_rule: a delay rule steps by single updates, and not by the whole numbers that a clip "
+           "measures; set clip_norm to none, or delay_rule to none";
+  }
+  if (p.local->solver == SolverId::kSvrg) {
+    return "clip_norm, solver: the two phases of svrg have updates of two sizes, for which no one radius is right; set "
+           "clip_norm to none";
+  }
+  if (p.has_memory()) {
+    return std::string("clip_norm, correction_form: a device of correction_form ") + name_of(p.local->correction_form) +
+           " corrects by its whole last update, of which a clip would leave a part; set clip_norm to none, or "
+           "correction_form to local";
+  }
+  if (keys.clip_norm == ClipNorm::kFixed && keys.clip_norm_value <= 0) {
+    return "clip_norm_value, clip_norm: the radius of clip_norm fixed is missing; set clip_norm_value above 0, or "
+           "clip_norm to median";
+  }
+  if (keys.clip_norm != ClipNorm::kMedian) {
+    return {};
+  }
+  const std::string obstacle = median_clip_obstacle(p);
+  return obstacle.empty() ? ""
+                          : "clip_norm: median keeps a version's updates until it closes, and does not go with " +
+                                obstacle + "; set clip_norm to trailing";
+}
 
 Objection check_kept_updates(const RunParameters& p) {
   const std::string limit = std::to_string(kKeptUpdateCountMax);

@@ -30,6 +30,16 @@ inline constexpr uint32_t kKeptUpdateCountMax = 1U << kKeptUpdateCountLog2;
 static_assert(kFoldValueBits + kFoldWeightBits + kKeptUpdateCountLog2 <= 62, "a sum over kept updates is below 2^62");
 static_assert(kFoldWeightBits + kKeptUpdateCountLog2 <= 31, "the total weight of kept updates fits 32 bits");
 
+// Updates of one version that a clip by the version's own median keeps (clip_norm median), and the bytes of their
+// values. Reason: larger versions have a good median in those before them, which clip_norm trailing takes, and a server
+// keeps room for sessions.
+inline constexpr uint32_t kClipKeptUpdateCountMax = 2048;
+inline constexpr uint64_t kClipKeptBytesMax = uint64_t{64} << 20;
+// Updates of one version whose norms a clip knows. Reason: each is 8 bytes in clip_window versions and the open one.
+inline constexpr uint32_t kClipNormCountMax = 1U << 22;
+// Versions whose norms make a radius, at most.
+inline constexpr uint32_t kClipWindowMax = 16;
+
 // Sums that one process divides a version into (AggregatorContext::aggregator_count), at most. Reason: each is as long
 // as the model, and more of them than a machine has cores are of use to tests alone.
 inline constexpr uint32_t kAggregatorCountMax = 64;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/units_keys.h"
@@ -129,6 +130,23 @@ void settle_stream(Settling& settling) {
   }
 }
 
+// What a device says of its samples nobody can check.
+void settle_weights(Settling& settling) {
+  settling.try_put("fold_weight", "new runs",
+                   [](RunParameters& run) { return replace(run.fold->fold_weight, FoldWeight::kUniform); });
+}
+
+// By the version's own median where its updates can be kept, else by the versions before it. Where a rule has nothing
+// that a clip could measure, none.
+void settle_clip(Settling& settling) {
+  const std::string obstacle = median_clip_obstacle(settling.run);
+  const auto put = [&](ClipNorm norm, const std::string& reason) {
+    settling.try_put("clip_norm", reason,
+                     [norm](RunParameters& run) { return replace(run.fold.keys().clip_norm, norm); });
+  };
+  obstacle.empty() ? put(ClipNorm::kMedian, "new runs") : put(ClipNorm::kTrailing, obstacle);
+}
+
 }  // namespace
 
 std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& given) {
@@ -137,6 +155,8 @@ std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& give
   settle_units(settling);
   settle_stream(settling);
   settle_step(settling);
+  settle_weights(settling);
+  settle_clip(settling);
   return std::move(settling.settled);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/run/fold_keys.h"
 #include "server/run/limits.h"
 #include "server/run/run_core.h"
 
@@ -10,7 +11,8 @@ namespace gradstream {
 uint32_t update_count_max(const RunParameters& parameters, bool keeps_answers) {
   const bool keeps = keeps_answers || parameters.delay->delay_rule != DelayRule::kNone || parameters.has_memory() ||
                      parameters.fold->weight_share_max < 1;
-  return keeps ? kKeptUpdateCountMax : kFoldUpdateCountMax;
+  const uint32_t most = keeps ? kKeptUpdateCountMax : kFoldUpdateCountMax;
+  return keeps_answers ? most : std::min(most, clip_update_count_max(parameters));
 }
 
 uint32_t wanted_updates(const RunParameters& parameters, uint32_t asked_count) {

@@ -41,7 +41,7 @@ def size_of(widths):
 
 COMMON = {"rounds": {"round_count": ROUNDS, "device_count": 2, "retry_min_ms": 5, "retry_max_ms": 15,
                      "local_step_count": 3, "correction_form": "none", "step_rule": "fixed", "fold_weight": "uniform",
-                     "centre": "none", "scale": "none"},
+                     "clip_norm": "none", "centre": "none", "scale": "none"},
           "spd": {"manifold": "spd", "rows": 3, "cols": 3, "problem": "spd_mean", "estimator": "analytic_gradient",
                   "batch_mode": "all", "step_size": 0.1},
           "kpca": {"manifold": "stiefel", "rows": 64, "cols": 4, "problem": "kpca", "batch_mode": "common",

@@ -45,6 +45,7 @@ step_size = 0.5
 step_rule = "fixed"
 correction_form = "none"
 fold_weight = "uniform"
+clip_norm = "none"
 retry_min_ms = 5
 retry_max_ms = 15
 """

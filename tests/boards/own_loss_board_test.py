@@ -36,8 +36,8 @@ SECONDS_MAX = 120
 LOSS_ERROR_MAX = 1e-3  # relative; differences of losses are uploaded, divided by the smoothing
 COMMON = {"name": "test", "problem": "kpca", "manifold": "stiefel", "rows": 64, "cols": 4, "round_count": ROUNDS,
           "device_count": 3, "retry_min_ms": 5, "retry_max_ms": 15, "local_step_count": 3, "batch_mode": "common",
-          "batch_size": 8, "correction_form": "none", "fold_weight": "uniform", "step_size": 0.05, "centre": "none",
-          "scale": "none"}
+          "batch_size": 8, "correction_form": "none", "fold_weight": "uniform", "clip_norm": "none", "step_size": 0.05,
+          "centre": "none", "scale": "none"}
 ALL = ("eigen", "c", "native")
 CASES = {  # the run's keys, and the devices; a loss in C takes no units out
     "forward passes": ({"direction_count": 8}, ALL),

@@ -4,6 +4,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/run/average_keys.h"
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
 #include "server/run/participation_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/units_server.h"
@@ -41,6 +42,14 @@ std::vector<Kind> kinds() {
     p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
   });
   add("capped", scalar_parameters(), [](RunParameters& p) { p.fold->weight_share_max = 0.5F; });
+  for (const ClipNorm norm : {ClipNorm::kMedian, ClipNorm::kTrailing}) {
+    const auto clip = [norm](RunParameters& p) {
+      p.fold.keys().clip_norm = norm;
+      p.fold.keys().clip_factor = 0.75F;  // half of all updates are clipped
+    };
+    add("clip", deadline_parameters(), clip);
+    add("clip of tangents", tangent_parameters(), clip);
+  }
   add("memory", scalar_parameters(), memory);
   add("memory, dense", scalar_parameters(), [&](RunParameters& p) {
     memory(p);
@@ -132,17 +141,21 @@ TEST(CoordinatorCheckpoint, ACheckpointAndItsTailAreTheWholeJournal) {
 }
 
 TEST(CoordinatorCheckpoint, TheStagesBeforeTrainingAreInIt) {
-  UnitsServer server(units_run());
-  server.coordinator->set_checkpoints(1, 0);
-  server.start();
-  server.join(4);
-  for (int stage = 0; stage < 3; ++stage) {
-    server.stage_round(4);
+  for (const ClipNorm norm : {ClipNorm::kNone, ClipNorm::kTrailing}) {
+    RunParameters parameters = units_run();
+    parameters.fold.keys().clip_norm = norm;
+    UnitsServer server(parameters);
+    server.coordinator->set_checkpoints(1, 0);
+    server.start();
+    server.join(4);
+    for (int stage = 0; stage < 3; ++stage) {
+      server.stage_round(4);
+    }
+    for (int i = 0; i < 3; ++i) {
+      server.round(4);
+    }
+    expect_same_at_every_cut(server, "units");
   }
-  for (int i = 0; i < 3; ++i) {
-    server.round(4);
-  }
-  expect_same_at_every_cut(server, "units");
 }
 
 // A restored server goes on as one that was never away.

@@ -137,6 +137,26 @@ TEST(Fold, TermsAreThoseOfTheQuotients) {
   }
 }
 
+// A clip scales whole numbers before the weight does, and the radius decides by the norm of the quotients.
+TEST(Fold, AClipScalesTheTerms) {
+  const std::vector<Real> values = {3, -4};
+  UpdateClip clip;
+  ASSERT_EQ(measure_clip(values, 2, 4, 8, {}, &clip), Status::kOk);
+  EXPECT_EQ(clip, UpdateClip()) << "nothing is measured without a radius";
+  ASSERT_EQ(measure_clip(values, 2, 4, 8, kNoClipRadius, &clip), Status::kOk);
+  EXPECT_EQ(clip.norm, 5U << 8) << "2.5 times the root of 4 steps";
+  EXPECT_EQ(clip.scale, kClipScaleOne);
+  ASSERT_EQ(measure_clip(values, 2, 4, 8, 5U << 7, &clip), Status::kOk);
+  EXPECT_EQ(clip.scale, kClipScaleOne / 2);
+  std::vector<FoldTerm> terms(2);
+  ASSERT_EQ(make_terms(values, 2, 3, 8, terms.data(), clip.scale), Status::kOk);
+  const FoldTerm unit = sizeof(Real) == sizeof(float) ? 256 : 1;
+  EXPECT_EQ(terms[0] * 4, 9 * unit);
+  EXPECT_EQ(terms[1], -3 * unit);
+  const std::vector<Real> wrong = {std::numeric_limits<Real>::infinity()};
+  EXPECT_EQ(measure_clip(wrong, 1, 1, 8, 1, &clip), Status::kNotFinite);
+}
+
 TEST(Fold, TermsThatDoNotFitAreRefused) {
   std::vector<FoldTerm> terms(3);
   const Real limit = 2048;  // 2^31 / 2^20

@@ -62,6 +62,21 @@ TEST(JournalRecord, NotesOfAnUpdateHaveAColumnOfTheirOwn) {
   EXPECT_EQ(JournalRecord(broken).notes(), UpdateNotes());
 }
 
+TEST(JournalRecord, AVersionSaysWhatItsClipDecided) {
+  const ClipDecided decided = {0xfedcba9876543210ULL, 0x89abcdefU};
+  const JournalRecord record = JournalRecord::begin_version({.version = 8, .clip = decided});
+  EXPECT_EQ(record.row().notes,
+            (std::vector<uint8_t>{0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 0xef, 0xcd, 0xab, 0x89}));
+  std::optional<ClipDecided> clip;
+  ASSERT_EQ(record.read_clip(&clip), Status::kOk);
+  EXPECT_EQ(clip, decided);
+  ASSERT_EQ(JournalRecord::begin_version({.version = 8}).read_clip(&clip), Status::kOk);
+  EXPECT_FALSE(clip.has_value());
+  JournalRow broken = record.row();
+  broken.notes.pop_back();
+  EXPECT_EQ(JournalRecord(broken).read_clip(&clip), Status::kDataCorrupt);
+}
+
 TEST(JournalRecord, EndsVersionsAndEventsHaveTheirColumns) {
   JournalRow verdict;
   verdict.kind = RecordKind::kVerdict;

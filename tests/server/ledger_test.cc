@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/run_messages.h"
+#include "server/run/fold_keys.h"
 #include "server/run/local_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
@@ -39,7 +40,13 @@ TEST(Ledger, ALiveDecisionIsItsReplay) {
   memory.local->correction_form = CorrectionForm::kMemory;
   RunParameters capped = tangent_parameters();
   capped.fold->weight_share_max = 0.5F;
-  for (const RunParameters& p : {scalar_parameters(), tangent_parameters(), deadline_parameters(), memory, capped}) {
+  RunParameters median = deadline_parameters();
+  median.fold.keys().clip_norm = ClipNorm::kMedian;
+  RunParameters trailing = tangent_parameters();
+  trailing.fold.keys().clip_norm = ClipNorm::kTrailing;
+  trailing.fold.keys().clip_factor = 0.75F;
+  for (const RunParameters& p :
+       {scalar_parameters(), tangent_parameters(), deadline_parameters(), memory, capped, median, trailing}) {
     TestServer server(p);
     live(&server, 3);
     Ledger decided(p, server.names);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
 #include "server/run/units_keys.h"
@@ -107,6 +108,34 @@ TEST(Settle, AnUploadThatIsLongerThanTheModelIsATangent) {
   run = least_run("kpca", 24, 3);
   settle_defaults(&run, {"scale"});
   EXPECT_EQ(run.wire->upload_stream, StreamKind::kNone) << "samples with units are too large for a tangent";
+}
+
+// A new run trusts no device to say what it weighs, nor how long its updates may be.
+TEST(Settle, DevicesWeighAlikeAndUpdatesAreClipped) {
+  RunParameters run = least_run("kpca", 64, 4);
+  EXPECT_THAT(text_of(settle_defaults(&run, {})), HasSubstr("fold_weight: new runs; clip_norm: new runs"));
+  EXPECT_EQ(run.fold->fold_weight, FoldWeight::kUniform);
+  EXPECT_EQ(run.fold.keys().clip_norm, ClipNorm::kMedian);
+  run = least_run("kpca", 64, 4);
+  settle_defaults(&run, {"fold_weight", "clip_norm"});
+  EXPECT_EQ(run.fold->fold_weight, FoldWeight::kSampleCount);
+  EXPECT_EQ(run.fold.keys().clip_norm, ClipNorm::kNone);
+  run = least_run("kpca", 64, 4);
+  run.trigger->device_count = 5000;
+  EXPECT_THAT(text_of(settle_defaults(&run, {})),
+              HasSubstr("clip_norm: versions of 5000 updates, of which 2048 could be kept"));
+  EXPECT_EQ(run.fold.keys().clip_norm, ClipNorm::kTrailing);
+  EXPECT_EQ(check_parameters(run).sentence, "");
+  run = least_run("kpca", 64, 4);
+  run.local->correction_form = CorrectionForm::kMemory;
+  settle_defaults(&run, {});
+  EXPECT_EQ(run.fold.keys().clip_norm, ClipNorm::kNone);
+  EXPECT_EQ(check_parameters(run).sentence, "");
+  run = least_run("kpca", 64, 4);
+  run.fold->weight_share_max = 0.9F;  // a share is of samples
+  settle_defaults(&run, {"weight_share_max"});
+  EXPECT_EQ(run.fold->fold_weight, FoldWeight::kSampleCount);
+  EXPECT_EQ(check_parameters(run).sentence, "");
 }
 
 TEST(Settle, TheStepIsFoundWhereNoKeySaysOne) {

@@ -38,6 +38,8 @@ TEST(WideInt, CountsAsTheCompilersOwn) {
     const auto word = static_cast<uint64_t>(b);
     const unsigned shift = 1 + static_cast<unsigned>(random() % 63);
     EXPECT_TRUE(value_of(WideInt::shifted(word, shift)) == static_cast<__int128>(word) << shift);
+    const uint64_t other = static_cast<uint64_t>(a) >> 1;  // the product is below 2^127
+    EXPECT_TRUE(value_of(WideInt::product(word, other)) == static_cast<__int128>(word) * other);
   }
 }
 

@@ -1,0 +1,51 @@
+#include "server/coordinator/norm_book.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace gradstream {
+
+void DeviceNorms::take(uint64_t norm, uint64_t median, uint64_t radius) {
+  ratio_ = median == 0 ? 0 : static_cast<double>(norm) / static_cast<double>(median);
+  clipped_ = clipped_ << 1 | (norm > radius ? 1U : 0U);
+  long_ = long_ << 1 | (norm > kOutlierFactor * median ? 1U : 0U);
+  count_ = std::min(count_ + 1, kNormMemory);
+}
+
+double DeviceNorms::clipped_share() const { return static_cast<double>(std::popcount(clipped_)) / count_; }
+
+bool DeviceNorms::is_outlier() const { return static_cast<uint32_t>(std::popcount(long_)) >= kOutlierCount; }
+
+void NormBook::take(const ClipTally& tally) {
+  if (tally.norms.empty()) {
+    return;
+  }
+  radius_ = tally.radius;
+  for (const ClipTally::Norm& one : tally.norms) {
+    if (one.device == ClipTally::kNobody) {
+      continue;
+    }
+    if (one.device >= devices_.size()) {
+      devices_.resize(one.device + size_t{1});
+    }
+    devices_[one.device].take(one.norm, tally.median, tally.radius);
+    clipped_count_ += one.norm > tally.radius ? 1 : 0;
+  }
+}
+
+const DeviceNorms* NormBook::find(uint32_t device) const {
+  return device < devices_.size() && devices_[device].has_any() ? &devices_[device] : nullptr;
+}
+
+std::string NormBook::text() const {
+  return clipped_count_ == 0
+             ? ""
+             : "clipped=" + std::to_string(clipped_count_) + " radius=" + std::to_string(radius_) + "\n";
+}
+
+void NormBook::exchange(StateArchive& io) {
+  io.values(clipped_count_, radius_);
+  io.list(devices_, [&io](DeviceNorms& device) { device.exchange(io); });
+}
+
+}  // namespace gradstream
