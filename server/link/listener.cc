@@ -19,13 +19,14 @@ Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimi
       lookup_(std::move(lookup)),
       pool_(io, context, limits_.session, counters, fault_lines_, *this),
       acceptor_(io),
-      accept_retry_(io),
+      pause_{SteadyTimer(io), false},
       lobby_(
           io, limits.session.handshake_deadline_ms,
           {[this](std::string_view identity, std::unique_ptr<KnownPsk>* known) { return standing_of(identity, known); },
            [this] { tend_now(); }, [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
       takes_certificates_(context.takes_certificates()),
       signatures_{{}, SteadyTimer(io), 0},
+      ages_{SessionAges(limits.session_age_max_ms), SteadyTimer(io), 0},
       silent_claims_(limits.connection_count_max) {}
 
 Listener::~Listener() {
@@ -183,8 +184,9 @@ void Listener::offer_places() {
 void Listener::close_accepting() {
   ErrorCode ignored;
   acceptor_.close(ignored);
-  accept_retry_.cancel();
+  pause_.retry.cancel();
   signatures_.retry.cancel();
+  ages_.timer.cancel();
   lobby_.clear();
 }
 
@@ -250,9 +252,9 @@ void Listener::tend_soon() {
 void Listener::tend_now() {
   tend();
   flush();
-  if (is_paused_ && acceptor_.is_open() && !is_out_of_descriptors()) {
-    is_paused_ = false;
-    accept_retry_.cancel();
+  if (pause_.is_on && acceptor_.is_open() && !is_out_of_descriptors()) {
+    pause_.is_on = false;
+    pause_.retry.cancel();
     accept();
   }
 }
@@ -419,6 +421,57 @@ void Listener::yield(SessionId session) {
   order(entry, std::move(what));
 }
 
+// One that closes does not mind.
+void Listener::renew_session(SessionId session) {
+  ++counters_.arrivals.sessions_renewed;
+  SessionOrder what;
+  what.kind = SessionOrder::Kind::kRenew;
+  what.session = session;
+  what.retry = {limits_.session.refusal_retry_min_ms, limits_.session.refusal_retry_max_ms};
+  order(sessions_.at(session), std::move(what));
+}
+
+void Listener::renew_old() {
+  const uint64_t now_ms = steady_ms();
+  for (SessionId session = ages_.due.take_due(now_ms); session != 0; session = ages_.due.take_due(now_ms)) {
+    renew_session(session);
+  }
+  flush();
+  arm_renewal();
+}
+
+// Looks at every session: a rotation is a command and a write to the disk, so few come in a second.
+void Listener::renew(uint32_t device) {
+  std::vector<SessionId> sessions;
+  for (const auto& [session, entry] : sessions_) {
+    if (!entry.half_open && entry.claim == 0 && entry.device == device) {
+      sessions.push_back(session);
+    }
+  }
+  for (const SessionId session : sessions) {
+    ages_.due.remove(session, sessions_.at(session).renewal_ms);
+    renew_session(session);
+  }
+  flush();
+}
+
+// Moved only when the next one is due before the time that it is set to: sessions come and go.
+void Listener::arm_renewal() {
+  const uint64_t due_ms = ages_.due.next_due_ms();
+  if (due_ms == UINT64_MAX || !acceptor_.is_open() || (ages_.timer_ms != 0 && ages_.timer_ms <= due_ms)) {
+    return;
+  }
+  const uint64_t now_ms = steady_ms();
+  ages_.timer_ms = due_ms;
+  ages_.timer.expires_after(std::chrono::milliseconds(due_ms > now_ms ? due_ms - now_ms : 0));
+  ages_.timer.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      ages_.timer_ms = 0;
+      renew_old();
+    }
+  });
+}
+
 // What its thread had of it when the order came was not what this thread knew.
 void Listener::stay(Entry& entry) {
   if (entry.is_leaving) {
@@ -481,6 +534,8 @@ void Listener::on_session_established(SessionId session, uint32_t device, uint32
   half_open_.erase(session);
   tend_soon();
   stay(entry);
+  entry.renewal_ms = ages_.due.add(session, steady_ms());
+  arm_renewal();
   if (claim == 0) {
     entry.device = device;
     if (may_shake_hands(session, device)) {
@@ -568,6 +623,7 @@ void Listener::on_session_ended(SessionId session) {
   Entry entry = std::move(found->second);
   forget_replaced_claim(session);
   end_rest(entry);
+  ages_.due.remove(session, entry.renewal_ms);
   sessions_.erase(found);
   closing_.erase(session);
   silent_claims_.remove(entry.claim, session);

@@ -26,6 +26,9 @@
 // Failed handshakes have no limit, because they cost little (identity and key are judged before any curve arithmetic)
 // and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
 //
+// A session that has lived long enough gets a Drain with a short window, after the Ack where it sends an update
+// (session_ages.h). Its device comes again by a new handshake, if it may.
+//
 // A device has at most one established session that has not said Hello: its newest. The coordinator replaces those that
 // have said it. Sessions of claims that say nothing have a limit too (silent_claims.h). What a handshake costs this end
 // has one as well: kSignatureLimit, kDeviceHandshakeLimit.
@@ -42,6 +45,7 @@
 #include "server/base/objection.h"
 #include "server/link/io_thread.h"
 #include "server/link/lobby.h"
+#include "server/link/session_ages.h"
 #include "server/link/session_pool.h"
 #include "server/link/silent_claims.h"
 
@@ -65,6 +69,7 @@ struct ListenerLimits {
   uint32_t descriptor_count_max = UINT32_MAX;
   RateLimit signatures = kSignatureLimit;
   RateLimit device_handshakes = kDeviceHandshakeLimit;
+  uint32_t session_age_max_ms = kSessionAgeMaxMs;
   // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
   uint32_t send_buffer_size = 65536;
 };
@@ -94,6 +99,8 @@ class Listener : public SessionOwner {
   void close(SessionId session, gs_Reason reason);
   void answer_claim(SessionId session, const ClaimVerdict& verdict);
   void admit(SessionId session, TlsFault refusal, uint32_t device);
+  // Ends what began by a key that counts no more: the device's established sessions get a Drain as those that are old.
+  void renew(uint32_t device);
   void flush();
   // A device may give its place, which the listener does not see by what is sent: its Pull is held.
   void offer_places();
@@ -134,6 +141,7 @@ class Listener : public SessionOwner {
     bool is_leaving = false;            // ordered out at a cap; the report of its end is still to come
     bool was_late = false;              // and keeps its place for that
     bool is_stay_told = false;          // in the log
+    uint64_t renewal_ms = 0;            // when it is to begin anew, once established
     uint64_t rest = 0;                  // its key in resting_; 0: it does not wait
     Resting::node_type rest_node = {};  // while it does not: the one that it had there
     gs_RetryWindow retry = {};          // of its wait
@@ -144,11 +152,22 @@ class Listener : public SessionOwner {
     uint64_t most = 0;
     const char* remedy = nullptr;
   };
+  // In accepting, until a connection ends or kAcceptRetry is over.
+  struct Pause {
+    SteadyTimer retry;
+    bool is_on = false;
+  };
   // Of certificates, which cost the processor the most.
   struct Signatures {
     RateMeter meter;           // of kSignatureLimit
     SteadyTimer retry;         // tends when there is one again
     SessionId held_guest = 0;  // the last one that had to wait for a signature
+  };
+  // Of established sessions that have not been asked yet to begin anew.
+  struct Ages {
+    SessionAges due;
+    SteadyTimer timer;
+    uint64_t timer_ms = 0;  // when it fires; 0: not armed
   };
   // When the log last had a line of each kind, by steady_ms().
   struct LoggedMs {
@@ -206,6 +225,9 @@ class Listener : public SessionOwner {
   void stay(Entry& entry);
   void note_rest(SessionId session, Entry& entry, const ServerMessage& message);
   void end_rest(Entry& entry);
+  void renew_session(SessionId session);
+  void renew_old();
+  void arm_renewal();
   void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const Cap& cap);
   void replace_silent(SessionId session, uint32_t device);
   void replace(SessionId session);
@@ -219,8 +241,7 @@ class Listener : public SessionOwner {
   SessionPool pool_;  // without threads
   std::vector<Thread> threads_;
   Tcp::acceptor acceptor_;
-  SteadyTimer accept_retry_;
-  bool is_paused_ = false;       // accepting, until a connection ends or kAcceptRetry is over
+  Pause pause_;
   Tcp::endpoint accepted_peer_;  // of the connection accepted last
   Lobby lobby_;
   bool is_tending_ = false;  // soon
@@ -231,6 +252,7 @@ class Listener : public SessionOwner {
   std::map<SessionId, HalfOpen> half_open_;  // of these, in order of age
   std::set<SessionId> closing_;              // in order of age
   size_t leaving_count_ = 0;
+  Ages ages_;
   Resting resting_;  // devices that wait and owe nothing, the longest-resting one first
   uint64_t next_rest_ = 1;
   std::map<uint32_t, SessionId> silent_;  // by device: established, no Hello yet

@@ -36,14 +36,14 @@ bool Listener::may_accept() const { return !is_out_of_descriptors() || lobby_.ha
 
 // For kAcceptRetry: a guest that says nothing has had time to speak then, and makes room for another one.
 void Listener::pause_accept() {
-  is_paused_ = true;
-  accept_retry_.expires_after(kAcceptRetry);
-  accept_retry_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled || !is_paused_ || !acceptor_.is_open()) {
+  pause_.is_on = true;
+  pause_.retry.expires_after(kAcceptRetry);
+  pause_.retry.async_wait([this](const ErrorCode& cancelled) {
+    if (cancelled || !pause_.is_on || !acceptor_.is_open()) {
       return;  // close_accepting() came after the timer was due
     }
     if (may_accept()) {
-      is_paused_ = false;
+      pause_.is_on = false;
       accept_waiting();
     } else {
       pause_accept();

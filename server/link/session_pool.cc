@@ -48,6 +48,9 @@ void SessionPool::follow(SessionOrder order) {
     case SessionOrder::Kind::kYield:
       session->yield(order.retry);
       break;
+    case SessionOrder::Kind::kRenew:
+      session->drain(drain_message(order.retry));
+      break;
     case SessionOrder::Kind::kAdmit:
       session->admit(order.refusal, order.device);
       break;

@@ -21,6 +21,7 @@ struct SessionOrder {
     kReplace,      // by a newer session of its device, if nothing has been heard of it yet
     kEvict,        // if it is in its handshake still, or closing
     kYield,        // with the window, if it waits
+    kRenew,        // with the window: it has lived long enough
     kAdmit,        // the device, or refusal
   };
   Kind kind = Kind::kSend;

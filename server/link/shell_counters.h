@@ -38,6 +38,7 @@ struct ShellCounters {
     Counter accept_failures;
     Counter greetings_replaced;
     Counter places_yielded;
+    Counter sessions_renewed;
   };
   struct Handshakes {  // how handshakes ended
     Counter sessions_established;
@@ -138,6 +139,7 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
   visit("greetings_replaced", "Sessions without a Hello that a newer one of the same device ended.",
         s.arrivals.greetings_replaced);
   visit("places_yielded", "Waiting devices that were sent away at connection_count_max.", s.arrivals.places_yielded);
+  visit("sessions_renewed", "Sessions that were old enough to begin anew.", s.arrivals.sessions_renewed);
   visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
   visit("claims_refused", "Claims that were refused.", s.claims_refused);
 }

@@ -104,6 +104,7 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("frame_deadline_ms", c.listener.session.frame_deadline_ms, 1U, kDayMs);
   visit("write_deadline_ms", c.listener.session.write_deadline_ms, 1U, kDayMs);
   visit("close_deadline_ms", c.listener.session.close_deadline_ms, 1U, kDayMs);
+  visit("session_age_max_ms", c.listener.session_age_max_ms, 60000U, kSessionAgeMaxMs);
   visit("session_idle_max_ms", c.listener.session.session_idle_max_ms, 1U, kDayMs);
   visit("refusal_retry_min_ms", c.listener.session.refusal_retry_min_ms, 0U, kDayMs);
   visit("refusal_retry_max_ms", c.listener.session.refusal_retry_max_ms, 1U, kDayMs);

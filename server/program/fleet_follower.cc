@@ -161,9 +161,20 @@ void FleetFollower::take(EnrolledDevice row) {
   }
   tell_of(row);
   if (row.index < devices_.size()) {
+    tell_of_key(row);
     devices_[row.index] = std::move(row);
   } else {
     devices_.push_back(std::move(row));
+  }
+}
+
+// Once for each rotation: when its window is over, or at once where it has none. What is told of has no window here.
+void FleetFollower::tell_of_key(EnrolledDevice& row) {
+  const EnrolledDevice& before = devices_[row.index];
+  const bool is_rotated = row.generation != before.generation || before.previous_until_ms != 0;
+  if (is_rotated && row.previous_until_ms <= parts_.now_ms()) {
+    row.previous_until_ms = 0;
+    reports_.on_key_over(row.index);
   }
 }
 

@@ -40,6 +40,8 @@ class FleetFollower {
     std::function<void()> on_told;                  // of what refresh() has read; after on_next_run, if that is due
     std::function<void(uint32_t run)> on_next_run;  // another run is active, and this one is durably paused or over;
                                                     // at every refresh() as long as that is so
+    // The key that a rotation has replaced counts no more: what began by it is to end. Before on_told.
+    std::function<void(uint32_t device)> on_key_over;
   };
   // devices: those that the coordinator was made with, in order of enrolment index.
   FleetFollower(asio::io_context& io, Parts parts, std::vector<EnrolledDevice> devices, Reports reports);
@@ -81,6 +83,7 @@ class FleetFollower {
   void take(EnrolledDevice row);
   void take_missing(size_t count);
   void tell_of(const EnrolledDevice& row);
+  void tell_of_key(EnrolledDevice& row);
   bool refresh_runs();
   void follow_file();
   void follow_time();

@@ -50,7 +50,8 @@ class FleetFollowerTest : public testing::Test {
                                                                  ++told_count_;
                                                                  execute();
                                                                },
-                                                               [this](uint32_t run) { next_runs_.push_back(run); }});
+                                                               [this](uint32_t run) { next_runs_.push_back(run); },
+                                                               [this](uint32_t device) { over_.push_back(device); }});
     follower_->exclude_inactive();
     coordinator_->start(1000);
     execute();
@@ -89,6 +90,7 @@ class FleetFollowerTest : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   uint32_t told_count_ = 0;
   std::vector<uint32_t> next_runs_;
+  std::vector<uint32_t> over_;  // devices whose replaced key is over
   std::unique_ptr<FleetFollower> follower_;
 };
 
@@ -208,6 +210,26 @@ TEST_F(FleetFollowerTest, WhatExpiresEndsAtItsTimeAndTheTimeIsKeptOnceAMinute) {
   follower_->poll();
   EXPECT_EQ(latest_ms(), now_ms_);
   EXPECT_EQ(log_.count("time_not_stored"), 0U);
+  follower_->cancel();
+}
+
+// At the end of its window, or at once where it has none, and once for each rotation.
+TEST_F(FleetFollowerTest, AKeyThatARotationHasReplacedIsOverOnce) {
+  start();
+  EXPECT_TRUE(value_of(database_.command.rotate_key("device-1", FleetDatabase::key_of(8), 1500)));
+  follower_->poll();
+  EXPECT_THAT(over_, ElementsAre()) << "the window is open";
+  now_ms_ = 1500;
+  follower_->poll();
+  follower_->poll();
+  EXPECT_THAT(over_, ElementsAre(0U));
+  EXPECT_TRUE(value_of(database_.command.rotate_key("device-2", FleetDatabase::key_of(9), 1500)));
+  follower_->poll();
+  follower_->poll();
+  EXPECT_THAT(over_, ElementsAre(0U, 1U)) << "a window of nothing";
+  ASSERT_TRUE(value_of(database_.command.set_device_state("device-2", DeviceState::kDisabled)));
+  follower_->poll();
+  EXPECT_THAT(over_, ElementsAre(0U, 1U)) << "another change of its row";
   follower_->cancel();
 }
 

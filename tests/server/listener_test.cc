@@ -388,6 +388,40 @@ TEST_P(ListenerThreads, ADeviceThatShakesHandsTooOftenIsRefused) {
   EXPECT_TRUE(server.until([&] { return server.messages.size() == 1; }));
 }
 
+TEST_P(ListenerThreads, ASessionThatIsOldEnoughIsAskedToBeginAnew) {
+  ListenerLimits limits;
+  limits.session_age_max_ms = 1;
+  limits.session.refusal_retry_min_ms = 100;
+  limits.session.refusal_retry_max_ms = 900;
+  ListenerHarness server(limits, false, GetParam());
+  for (int device = 1; device <= 2; ++device) {
+    TlsPeer peer(server.listener.port(), ListenerHarness::device(device));
+    std::optional<ServerMessage> message;
+    ASSERT_TRUE(server.until([&] { return peer.established() && (message = peer.next()).has_value(); }));
+    ASSERT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+    EXPECT_EQ(message->body.drain.retry.min_ms, 100U);
+    EXPECT_EQ(message->body.drain.retry.max_ms, 900U);
+    ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+    peer.raw().close();
+    EXPECT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
+  }
+  EXPECT_EQ(server.counted().arrivals.sessions_renewed, 2U);
+}
+
+TEST_P(ListenerThreads, TheSessionsOfOneDeviceAreAskedToBeginAnew) {
+  ListenerHarness server({}, false, GetParam());
+  TlsPeer one(server.listener.port(), ListenerHarness::device(1));
+  TlsPeer two(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] { return one.established() && two.established() && server.established.size() == 2; }));
+  server.listener.renew(1);
+  std::optional<ServerMessage> message;
+  ASSERT_TRUE(server.until([&] { return (message = two.next()).has_value(); }));
+  EXPECT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+  ASSERT_TRUE(server.until([&] { return two.gone(); }));
+  EXPECT_FALSE(one.gone());
+  EXPECT_EQ(server.counted().arrivals.sessions_renewed, 1U);
+}
+
 TEST_P(ListenerThreads, DrainTellsEverySessionAndEndsAll) {
   ListenerHarness server({}, false, GetParam());
   TlsPeer one(server.listener.port(), ListenerHarness::device(1));

@@ -2,10 +2,13 @@
 #include "server/link/session_pool.h"
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/support/server_peer.h"
+#include "tests/support/server_support.h"
 
 namespace gradstream {
 namespace {
@@ -80,6 +83,41 @@ TEST(SessionPool, OnlyASilentSessionIsReplaced) {
   EXPECT_TRUE(pool.until([&] { return two->refusal() == gs_Reason_REASON_NEWER_SESSION; }));
   EXPECT_EQ(pool.counters.arrivals.greetings_replaced, 1U);
   EXPECT_FALSE(one->gone());
+}
+
+// Also one that waits for an answer: nothing of it is lost by a new session. An update that has begun to come is not
+// cut.
+TEST(SessionPool, AnOldSessionIsDrainedAtOnceOrAfterTheAckOfItsUpdate) {
+  Pool pool;
+  const auto one = pool.begin(1, 1);
+  const auto two = pool.begin(2, 2);
+  ASSERT_TRUE(pool.until([&] { return one->established() && two->established() && pool.established.size() == 2; }));
+  TestUpload upload;
+  upload.task_sequence = 1;
+  upload.kind = StreamKind::kTangentBlock;
+  upload.values.assign(4 * values_per_message(upload.encoding), 0.5F);
+  ASSERT_TRUE(one->send(hello_message()) && two->send(hello_message()) && two->send(upload_messages(upload)[0]));
+  ASSERT_TRUE(pool.until([&] { return pool.heard.size() == 3; }));
+  for (const SessionId id : {1, 2}) {
+    SessionOrder renew = order_of(SessionOrder::Kind::kRenew, id);
+    renew.retry = {100, 900};
+    pool.pool.follow(renew);
+  }
+  EXPECT_EQ(pool.closing, (std::vector<SessionId>{1}));
+  std::optional<ServerMessage> message;
+  ASSERT_TRUE(pool.until([&] { return (message = one->next()).has_value(); }));
+  ASSERT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+  EXPECT_EQ(message->body.drain.retry.max_ms, 900U);
+  ServerMessage ack = {};
+  ack.which_body = gs_ServerMessage_ack_tag;
+  ack.body.ack.task_sequence = upload.task_sequence;
+  ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
+  pool.pool.find(2)->send(ack);
+  ASSERT_TRUE(pool.until([&] { return (message = two->next()).has_value(); }));
+  EXPECT_EQ(message->which_body, gs_ServerMessage_ack_tag);
+  ASSERT_TRUE(pool.until([&] { return (message = two->next()).has_value(); }));
+  EXPECT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+  EXPECT_EQ(pool.closing, (std::vector<SessionId>{1, 2}));
 }
 
 TEST(SessionPool, WhatIsSentLeavesWithTheFlushAndIsTakenOffItsGauge) {
