@@ -43,7 +43,7 @@ void DevicePeer::greet() {
                         .arena_size = 1U << 20,
                         .problems_count = 1,
                         .problems = {"least_squares"},
-                        .features = ~0U};
+                        .features = ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_NO_LOSSES))};
   hello.reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   hello.sample_count = 1;
   send(message);

@@ -80,7 +80,8 @@ DeviceMessage hello_of(const RunParameters& parameters) {
   gs_Hello& hello = message.body.hello;
   hello.protocol_version = kProtocolVersion;
   gs_Capabilities& has = hello.capabilities;
-  has.manifolds = has.solvers = has.estimators = has.encodings = has.features = ~0U;
+  has.manifolds = has.solvers = has.estimators = has.encodings = ~0U;
+  has.features = ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_NO_LOSSES));
   has.problems_count = 1;
   std::snprintf(has.problems[0], sizeof has.problems[0], "%s", parameters.model->problem.c_str());
   hello.sample_count = 100;

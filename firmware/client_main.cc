@@ -6,6 +6,7 @@
 #include "firmware/shard.h"
 #include "runtime/base/own_frame.h"
 #include "runtime/link/port.h"
+#include "runtime/link/privacy.h"
 #include "runtime/wire/codec.h"
 
 namespace gradstream {
@@ -90,7 +91,8 @@ GS_OWN_FRAME int start(const ClientMainOptions& options, const gs_sample_source&
   config.reset_cause = options.reset_cause;
   config.retry_ms = options.retry_ms;
   config.step_delay_ms = options.step_delay_ms;
-  config.refuses_sums = kTakesUnits && options.refuses_sums;
+  config.refuses_sums = options.refuses_sums;
+  config.privacy = options.privacy;
   switch (gs_init(&config)) {
     case GS_OK:
       return kExitOk;
@@ -290,6 +292,18 @@ bool is_end_due(const ClientMainOptions& options) {
 #endif
 
 }  // namespace
+
+gs_privacy no_privacy() {
+  constexpr PrivacyFloors kNone = no_floors();
+  gs_privacy privacy = {};
+  privacy.batch_size_min = kNone.batch_size_min;
+  privacy.scalars_per_sample_max = kNone.scalars_per_sample_max;
+  privacy.sums_samples_min = kNone.sums_samples_min;
+  privacy.trials_samples_min = kNone.trials_samples_min;
+  privacy.sends_losses = kNone.sends_losses;
+  privacy.sample_count = static_cast<uint8_t>(kNone.sample_count);
+  return privacy;
+}
 
 #if !defined(GS_BARE_METAL)
 int start_device(const ClientMainOptions& options, const gs_sample_source& samples) { return start(options, samples); }

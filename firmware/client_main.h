@@ -13,6 +13,9 @@ namespace gradstream {
 
 class Credentials;  // runtime/link/certificate.h
 
+// Floors under nothing, as no_floors() of runtime/link/privacy.h: for demos, experiments and tests.
+gs_privacy no_privacy();
+
 struct ClientMainOptions {
   const char* board = "";  // what the image is for, as the server shows it
   std::span<const char> identity_text;
@@ -38,6 +41,7 @@ struct ClientMainOptions {
   uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
   bool refuses_sums = false;
+  gs_privacy privacy = {};
   bool until_finished = false;     // return when the run is finished and the last version is held
   bool exits_on_bad_data = false;  // return kExitData for data that the run's problem never takes; else wait
   // What is wrong with the data whatever the run; null: nothing is known. The server is told where it can be reached,

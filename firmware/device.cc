@@ -52,6 +52,10 @@ bool is_about_samples(gs_Reason reason) {
          reason == gs_Reason_REASON_SINGULAR;
 }
 
+bool is_about_floor(gs_Reason reason) {
+  return reason == gs_Reason_REASON_PRIVACY || reason == gs_Reason_REASON_UNITS_REFUSED;
+}
+
 uint32_t clock_ms() { return static_cast<uint32_t>(port_now_ms()); }
 
 // About twice the size, at most all ones.
@@ -171,6 +175,13 @@ void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
   line.word("reason", reason_name(reason)).number("version", version);
   if constexpr (kIsBareMetal) {
     line.word("see", "the_server's_log");
+  } else if (is_about_floor(reason)) {
+    const FloorFault& floor = client_.floor_fault();
+    line.word("floor", floor_name(static_cast<gs_Floor>(floor.floor)));
+    if (floor.least < floor.most) {
+      line.text(" value=").real(floor.value).text(" least=").real(floor.least).text(" most=").real(floor.most);
+    }
+    line.word("see", "docs/trust.md");
   } else if (is_sample && fault.sample == SampleFault::kNone) {
     line.text(" text=\"no sample is left to train on; the run wants 1 or more that are not held out\"");
   } else if (is_sample) {

@@ -151,6 +151,28 @@ typedef enum gs_power {
   GS_POWER_BATTERY = 2
 } gs_power;
 
+/* How a number of samples is told to the server. */
+typedef enum gs_count_form {
+  GS_COUNT_BUCKET = 0, /* the greatest power of two that is not above it */
+  GS_COUNT_EXACT = 1,
+  GS_COUNT_NONE = 2 /* 1, whatever it is */
+} gs_count_form;
+
+/* Floors under what a run may learn of the samples (docs/trust.md). All zero are the defaults, which are safe: a zero
+ * number stands for what its comment says. No message of a server lowers a floor. A task below one is refused by name
+ * (event=refused reason=privacy floor=...), and the server's log tells its operator which key of the run to change. */
+typedef struct gs_privacy {
+  uint16_t batch_size_min GS_ZERO;         /* samples of an estimate or an evaluation, at least; 0: 8 */
+  uint16_t local_step_count_min GS_ZERO;   /* local steps of a task and of an update, at least; 0: 1 */
+  uint16_t scalars_per_sample_max GS_ZERO; /* scalars of an update for each of its samples, at most; 0: 8 */
+  uint16_t sums_samples_min GS_ZERO;       /* samples from which on sums over columns leave the device; 0: 32 */
+  uint16_t trials_samples_min GS_ZERO; /* the same of losses along a direction, by which a run finds its step; 0: 32 */
+  bool refuses_tangents GS_ZERO;       /* no updates that are tensors */
+  bool sends_losses GS_ZERO;           /* the losses before and after the local steps; else 0 in their place */
+  bool skips_evaluation GS_ZERO;       /* no samples are held out, and none is evaluated */
+  uint8_t sample_count GS_ZERO;        /* a gs_count_form */
+} gs_privacy;
+
 typedef struct gs_config {
   const char* firmware_version; /* at most 23 characters */
   const char* board;            /* as many: what the image is for, shown to operators; null: nothing is said of it */
@@ -185,6 +207,7 @@ typedef struct gs_config {
   float* queue_buffer;
   uint32_t queue_capacity; /* samples that find place; 0 with null */
   gs_power power;
+  gs_privacy privacy;
 } gs_config;
 
 /* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */

@@ -21,6 +21,11 @@ constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gr
 extern "C" const gs_linked_problem* GS_OWN_PROBLEM(const gs_sample_source* shard);
 #endif
 
+#if defined(GS_OWN_PRIVACY)
+// An image whose application puts its floors elsewhere, such as -DGS_OWN_PRIVACY=plant_privacy.
+extern "C" gs_privacy GS_OWN_PRIVACY(void);
+#endif
+
 #if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK) || defined(GS_OWN_PROBLEM)
 // Stops where the region holds a float shard that is none: client_main() would ask for one of bytes.
 void refuse_bad_floats(std::span<const uint8_t> region, gradstream::Status status) {
@@ -207,6 +212,14 @@ int main() {
   options.tls_pool = gradstream::board_tls_pool();
   options.has_storage = gradstream::board_has_storage();
   options.until_finished = gradstream::board_option("until-finished");
+#if defined(GS_OWN_PRIVACY)
+  options.privacy = GS_OWN_PRIVACY();
+#endif
+#if defined(GS_EMULATOR)
+  if (gradstream::board_option("no-floors")) {  // of a demo or a test, whose samples are nobody's
+    options.privacy = gradstream::no_privacy();
+  }
+#endif
   options.stack_high_water_size = gradstream::board_stack_high_water_size;
   options.feed_watchdog = gradstream::board_feed_watchdog;
   options.console = &kConsole;

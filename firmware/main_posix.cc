@@ -25,6 +25,7 @@
 #include "firmware/linked_problem.h"
 #include "firmware/name_posix.h"
 #include "firmware/network_posix.h"
+#include "firmware/privacy_posix.h"
 #include "firmware/score_posix.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
@@ -73,7 +74,7 @@ struct Arguments {
   uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
   uint32_t arena_kib = 4096;
-  bool no_sums = false;
+  gradstream::PrivacyOptions privacy;
   bool once = false;
   bool until_finished = false;
 };
@@ -212,8 +213,7 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--log-time", arguments->log_time, "time in UTC before each log line; auto: unless journald notes it")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
-  app.add_flag("--no-sums", arguments->no_sums,
-               "let no sums over the columns of the data out; the run then finds its units without this device");
+  gradstream::define_privacy(app, &arguments->privacy);
   auto* const score = app.add_option("--score", arguments->score,
                                      "score the samples of this shard or table by the model in --state, and end");
   app.add_option("--threshold", arguments->quantile,
@@ -505,7 +505,8 @@ void take_terms(const Arguments& arguments, gradstream::ClientMainOptions* optio
   options->run = arguments.run;
   options->retry_ms = arguments.retry_ms;
   options->step_delay_ms = arguments.step_delay_ms;
-  options->refuses_sums = arguments.no_sums;
+  options->refuses_sums = arguments.privacy.no_sums;
+  options->privacy = gradstream::privacy_of(arguments.privacy);
   options->until_finished = arguments.until_finished;
   options->once = arguments.once;
 }

@@ -102,6 +102,7 @@ void SimDevice::boot() {
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;
+  config.floors = no_floors();
   config.steps = {read_step, this};
   config.min_retry_ms = 100;
   config.holds_pulls = holds_pulls;

@@ -266,6 +266,7 @@ void TimedFleet::boot(uint32_t index) {
   ClientConfig config;
   config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_, &kStageForm};
   config.firmware_version = "timed";
+  config.floors = no_floors();
   config.jitter_seed = index * 1000 + device.boot_count++;
   device.arena = std::make_unique<Arena>(device.memory.get(), device.memory_size);
   device.client = std::make_unique<Client>(config, *device.arena);

@@ -102,7 +102,7 @@ class Run:
             self.clients.append(fleet.Process(f"d{index}", [
                 fleet.CLIENT, "--server", f"127.0.0.1:{self.port}", "--identity", self.home / f"{index}.identity",
                 "--data", self.data.home / f"{index}.gsd", "--state", "none", "--step-delay-ms", delay_ms,
-                "--until-finished"]))
+                "--no-floors", "--until-finished"]))
 
     def refused(self):
         """Updates that were refused; raises Failure where a device never counted."""

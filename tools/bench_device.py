@@ -109,7 +109,7 @@ def trial(board, image, rounds):
         parts, mean = digits.shards(9)
         digits.write_shard(home / "shard.gsd", parts[0], mean)
         arguments = types.SimpleNamespace(board=board, server=f"127.0.0.1:{port}", identity=home / "identity",
-                                          shard=home / "shard.gsd", flash=None, forever=False)
+                                          shard=home / "shard.gsd", flash=None, forever=False, no_floors=True)
         server = fleet.Process("server", [fleet.SERVER, "serve", *config])
         life = fleet.Process("board", [*emulate.command(arguments, image, "count-instructions"),
                                        "-icount", "shift=0"])

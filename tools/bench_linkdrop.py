@@ -88,7 +88,8 @@ class Run:
                                           on_idle=self.skip_time)
         arguments = types.SimpleNamespace(
             board=board, server=f"127.0.0.1:{self.proxy.port}", identity=self.home / "board.identity",
-            shard=self.home / "board.gsd", flash=None, forever=False)
+            shard=self.home / "board.gsd", flash=None, forever=False,
+            no_floors=True)
         image = fleet.ROOT / "build" / board / "boards" / board.replace("-", "_") / f"{TARGET}.elf"
         self.device = fleet.Process("board", emulate.command(arguments, image))
 
@@ -96,7 +97,8 @@ class Run:
         self.start_server()
         self.device = fleet.Process("native client", [
             fleet.CLIENT, "--data", self.home / "board.gsd", "--identity", self.home / "board.identity",
-            "--server", f"127.0.0.1:{self.port}", "--state", "none", "--until-finished"])
+            "--server", f"127.0.0.1:{self.port}", "--state", "none", "--no-floors",
+            "--until-finished"])
 
     def skip_time(self):
         with contextlib.suppress(OSError):  # it has ended

@@ -80,7 +80,7 @@ class Run:
         digits.write_shard(home / "board.gsd", parts[0], mean)
         self.arguments = types.SimpleNamespace(
             board=name, server=f"127.0.0.1:{self.port}", identity=home / "board.identity", shard=home / "board.gsd",
-            flash=home / "board.flash", forever=False)
+            flash=home / "board.flash", forever=False, no_floors=True)
         self.server = fleet.Process("server", [fleet.SERVER, "serve", *config], self.on_server_line)
 
     def on_server_line(self, line):

@@ -106,7 +106,7 @@ class Run:
         self.clients.append(fleet.Process(name, [
             fleet.CLIENT, "--server", f"127.0.0.1:{port or self.port}", "--identity", self.home / f"{name}.identity",
             "--data", self.home.parent / f"{index % DEVICES}.gsd", "--power", power, "--step-delay-ms", delay_ms,
-            "--until-finished"]))
+            "--no-floors", "--until-finished"]))
 
     def play(self):
         """Until each client has said its last line; the fields of these."""

@@ -148,9 +148,9 @@ class DemoRun:
         if self.name(index) == board:
             image = fleet.ROOT / "build" / board / "boards" / board.replace("-", "_") / f"{self.IMAGE}.elf"
             return [fleet.ROOT / "tools" / "emulate.py", board, "--image", image, "--server", server, *files,
-                    "--shard", self.shard(index)]
+                    "--shard", self.shard(index), "--no-floors"]
         return [fleet.CLIENT, "--server", server, *files, "--data", self.shard(index), "--state", "none",
-                *self.native_options(index), "--until-finished"]
+                *self.native_options(index), "--no-floors", "--until-finished"]
 
     def on_server_line(self, line):
         if "event=round_closed" in line:

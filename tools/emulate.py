@@ -80,6 +80,8 @@ def parse_arguments():
                         "with Ethernet also its network settings (boards/mps2_an386_eth/README.md), instead of those "
                         "that lead to the server")
     parser.add_argument("--forever", action="store_true", help="go on after the run is finished")
+    parser.add_argument("--no-floors", action="store_true", help="refuse nothing and tell everything of the samples, "
+                        "for demos and tests (docs/trust.md)")
     parser.add_argument("--flash", type=pathlib.Path, help="file that plays the flash pages of the client's state, "
                         "made when missing; without it the board forgets all at a reset")
     parser.add_argument("--reset-on-fault", action="store_true", help="a fault resets the board, as it does one of "
@@ -195,6 +197,7 @@ def command(arguments, image, *words):
     link = f"socket,id=link,host={match[1].strip('[]')},port={match[2]},nodelay=on,reconnect=1"
     words = ["client", f"identity={identity}", *words] + ([] if arguments.forever else ["until-finished"])
     words += ["reset-on-fault"] * getattr(arguments, "reset_on_fault", False)
+    words += ["no-floors"] * getattr(arguments, "no_floors", False)
     if arguments.flash:
         words.append(f"flash={make_flash(arguments.flash)}")
     if len(" ".join(words)) > WORDS_SIZE_MAX:

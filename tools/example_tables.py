@@ -251,7 +251,8 @@ class TableRun:
         for device in range(DEVICES):
             words = [fleet.CLIENT, "--server", f"127.0.0.1:{self.port}", "--identity",
                      self.home / f"device{device}.identity", "--data", self.home / f"device{device}.gsd", "--problem",
-                     self.arguments.problem, "--retry-ms", 100, "--state", "none", "--until-finished"]
+                     self.arguments.problem, "--retry-ms", 100, "--state", "none", "--no-floors",
+                     "--until-finished"]
             self.processes.append(fleet.Process(f"device{device}", words))
 
     def wait(self):

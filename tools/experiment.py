@@ -99,7 +99,7 @@ class NetworkCase:
             self.processes.append(fleet.Process(f"d{index}", [
                 fleet.CLIENT, "--server", f"127.0.0.1:{self.port}", "--identity", identity[index], "--data",
                 self.folder / f"{index}.gsd", *self.problem_options, "--state", "none", "--retry-ms", "20",
-                "--until-finished"]))
+                "--no-floors", "--until-finished"]))
         digests = set()
         for process in self.processes[1:]:
             line = process.wait_for_line("event=finished", CASE_SECONDS_MAX)

@@ -90,7 +90,7 @@ def fill(tree, architecture):
     put(share / "bash-completion" / "completions" / NAME, (DEBIAN / f"{NAME}.bash").read_bytes())
     documents = share / "doc" / NAME
     pages = package_documents.gather("boards/posix/README.md", "docs/data.md", "docs/use_model.md",
-                                    "docs/how-to/power.md")
+                                    "docs/how-to/power.md", "docs/trust.md")
     for name, content in pages.items():
         put(documents / name, content)
     (documents / "examples").mkdir()

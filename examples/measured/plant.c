@@ -101,6 +101,13 @@ static void cancel(const void* context, uint32_t question) {
   timer_stop();
 }
 
+/* The image's floors (GS_OWN_PRIVACY, firmware/main.cc). A measurement is of a plant, and there are no samples that one
+ * could read out of it: an estimate of one is what there is. */
+gs_privacy plant_privacy(void) {
+  const gs_privacy privacy = {.batch_size_min = 1};
+  return privacy;
+}
+
 /* The image's problem (GS_OWN_PROBLEM, firmware/main.cc): this unit's plant stands in its shard. */
 const gs_linked_problem* plant_problem(const gs_sample_source* shard) {
   static const gs_problem problem = {

@@ -49,6 +49,7 @@
 #include "runtime/link/client_slots.h"
 #include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
+#include "runtime/link/privacy.h"
 #include "runtime/training/evaluation.h"
 #include "runtime/training/smoothing.h"
 #include "runtime/training/solver.h"
@@ -80,7 +81,7 @@ struct ClientConfig {
   uint64_t network_digest = 0;        // of the network that the problem is made of (Hello); 0: of none
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
-  bool refuses_sums = false;          // no sums over columns leave the device: stages that ask for them are refused
+  PrivacyFloors floors;               // what a run may learn at most; no message of a server changes them
   bool holds_pulls = false;           // its Pulls may stay with the server; means nothing without kHoldsPulls
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
@@ -202,6 +203,8 @@ class Client {
   Status last_status() const { return news_.last_status; }
   // Of the last task that was refused for a sample that its problem never takes; what == nullptr: of none.
   const SampleFault& sample_fault() const { return progress_.sample_fault; }
+  // Of the last task that was refused for a floor of the device's owner; kNone: of another one, or none.
+  const FloorFault& floor_fault() const { return progress_.floor_fault; }
   // The problem that the last task named.
   const char* problem_name() const { return run_.task.problem; }
   const RangeRefusal& range_refusal() const { return progress_.range_refusal; }
@@ -263,6 +266,7 @@ class Client {
     uint64_t task_duration_ms = 0;    // of the last task done, scaled to all its steps; 0: unknown
     uint32_t refused_sequence = 0;    // for TaskRefused; 0: the run itself
     gs_Reason refusal_reason = gs_Reason_REASON_NONE;
+    FloorFault floor_fault;  // with it: of the device's owner
     SampleFault sample_fault;
     RangeRefusal range_refusal;
   };
@@ -349,7 +353,6 @@ class Client {
 
   // Stages before training, units and lines: client_stage.cc.
   StageInput stage_input() const;
-  bool keeps_sums() const;
   Status begin_stage(uint64_t now_ms);
   Status prepare_units(uint32_t size);
   bool step_line(uint64_t now_ms, uint64_t* wake_ms);
@@ -358,6 +361,9 @@ class Client {
   bool is_waiting(Measurement* measurement, uint64_t now_ms, uint64_t* wake_ms);
   void open_line_of_record(LineTracker& line);
   void open_line_of_snapshot(LineTracker& line, const gs_SnapshotChunk& chunk);
+  uint32_t trained_count() const;
+  bool tells_lines() const;
+  bool tells_evaluation(const Problem& problem) const;
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
   Status check_sample_count();

@@ -169,6 +169,10 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   progress_.lost_task_sequence = 0;
   run_.task = to_task(task, model_.welcome());
   run_.task.shape = model_.shape();
+  // A deadline does not cut a task below the floor. 0 is 1, as a floor of 0 is.
+  if (run_.task.steps_min < config_.floors.local_step_count_min) {
+    run_.task.steps_min = config_.floors.local_step_count_min;
+  }
   task_ = TaskProgress();
   task_.received_ms = now_ms;
   state_ = ClientState::kTrain;

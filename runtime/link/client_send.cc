@@ -11,6 +11,8 @@
 namespace gradstream {
 namespace {
 
+static_assert(_gs_Floor_MAX == static_cast<int>(FloorId::kTrialSteps));
+
 void copy_text(const char* text, char* out, size_t capacity) {
   size_t size = 0;
   while (size + 1 < capacity && text[size] != '\0') {
@@ -20,7 +22,7 @@ void copy_text(const char* text, char* out, size_t capacity) {
   out[size] = '\0';
 }
 
-gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
+gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size, const PrivacyFloors& floors) {
   gs_Capabilities out = {};
   for (const ManifoldOps* ops : registry.manifolds) {
     const bool is_known = kHasProducts || (ops->id != ManifoldId::kProduct && ops->id != ManifoldId::kFixedRank);
@@ -49,7 +51,9 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
     out.features |=
         1U << static_cast<uint32_t>(gs_Feature_FEATURE_UNITS) | 1U << static_cast<uint32_t>(gs_Feature_FEATURE_LINES);
   }
-  out.features |= kEvaluates ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) : 0;
+  const bool evaluates = kEvaluates && !floors.skips_evaluation;
+  out.features |= evaluates ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) : 0;
+  out.features |= floors.sends_losses ? 0 : 1U << static_cast<uint32_t>(gs_Feature_FEATURE_NO_LOSSES);
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
     out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;
@@ -65,9 +69,9 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
   return out;
 }
 
-// The fields that both kinds of update share.
+// The fields that both kinds of update share. Losses that were saved under other floors do not leave under these.
 template <typename Update>
-void fill_update(const StoredUpload& upload, uint32_t first_value, Update& out) {
+void fill_update(const StoredUpload& upload, const PrivacyFloors& floors, uint32_t first_value, Update& out) {
   out.task_sequence = upload.task_sequence;
   out.base_version = upload.base_version;
   out.steps_done = upload.steps_done;
@@ -75,8 +79,10 @@ void fill_update(const StoredUpload& upload, uint32_t first_value, Update& out) 
   out.first_value = first_value;
   out.value_count = upload.value_count;
   out.crc32c = upload.crc;
-  out.loss_before = upload.loss_before;
-  out.loss_after = upload.loss_after;
+  if (floors.sends_losses) {
+    out.loss_before = upload.loss_before;
+    out.loss_after = upload.loss_after;
+  }
   out.step_time_us = upload.step_time_us;
   if (kTakesUnits && upload.has_line) {
     out.has_line = true;
@@ -84,7 +90,8 @@ void fill_update(const StoredUpload& upload, uint32_t first_value, Update& out) 
   }
   if (kEvaluates && upload.held_out_count > 0) {
     out.has_evaluation = true;
-    out.evaluation = {static_cast<uint16_t>(upload.held_out_count), upload.held_out_loss, upload.metric};
+    out.evaluation = {static_cast<uint16_t>(told_count(floors.sample_count, upload.held_out_count)),
+                      upload.held_out_loss, upload.metric};
   }
 }
 
@@ -112,7 +119,7 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   copy_text(config_.firmware_version, hello.firmware_version, sizeof(hello.firmware_version));
   copy_text(config_.board, hello.board, sizeof(hello.board));
   hello.has_capabilities = true;
-  hello.capabilities = capabilities_of(config_.registry, arena_.size());
+  hello.capabilities = capabilities_of(config_.registry, arena_.size(), config_.floors);
   if (config_.network_digest != 0) {
     hello.capabilities.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_NETWORK);
     hello.network_digest = config_.network_digest;
@@ -133,7 +140,7 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   if (!config_.registry.problems.empty()) {
     const Problem& problem = config_.registry.problems[0];
     const uint32_t count = problem.ops->sample_count(problem.context);
-    hello.sample_count = count < kSampleCountMax ? count : kSampleCountMax;
+    hello.sample_count = told_count(config_.floors.sample_count, count < kSampleCountMax ? count : kSampleCountMax);
   }
   return send(message, Sent::kHello, now_ms);
 }
@@ -159,7 +166,13 @@ ClientAction Client::send_refusal(uint64_t now_ms) {
   message.which_body = gs_DeviceMessage_task_refused_tag;
   message.body.task_refused.task_sequence = progress_.refused_sequence;
   message.body.task_refused.reason = progress_.refusal_reason;
-  if (progress_.sample_fault.what != nullptr && progress_.refused_sequence != 0) {
+  const FloorFault& floor_fault = progress_.floor_fault;
+  if (floor_fault.floor != FloorId::kNone) {
+    message.body.task_refused.floor = static_cast<gs_Floor>(floor_fault.floor);
+    message.body.task_refused.value = floor_fault.value;
+    message.body.task_refused.least = floor_fault.least;
+    message.body.task_refused.most = floor_fault.most;
+  } else if (progress_.sample_fault.what != nullptr && progress_.refused_sequence != 0) {
     message.body.task_refused.sample = progress_.sample_fault.sample + 1;  // kNone becomes 0: none is named
     message.body.task_refused.value = static_cast<float>(progress_.sample_fault.value);
     message.body.task_refused.least = static_cast<float>(progress_.sample_fault.least);
@@ -186,7 +199,7 @@ ClientAction Client::send_piece(uint64_t now_ms) {
   const uint64_t base_digest = kHoldsPulls && tells_base() ? model_.digest() ^ model_.welcome().run_nonce : 0;
   if (!kSendsTensors || pending.kind == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
-    fill_update(pending, progress_.next_value, message.body.update_scalars);
+    fill_update(pending, config_.floors, progress_.next_value, message.body.update_scalars);
     if (kHoldsPulls) {
       message.body.update_scalars.base_digest = base_digest;
     }
@@ -195,7 +208,7 @@ ClientAction Client::send_piece(uint64_t now_ms) {
     std::memcpy(message.body.update_scalars.values.bytes, bytes, size);
   } else {
     message.which_body = gs_DeviceMessage_update_tangent_tag;
-    fill_update(pending, progress_.next_value, message.body.update_tangent);
+    fill_update(pending, config_.floors, progress_.next_value, message.body.update_tangent);
     if (kHoldsPulls) {
       message.body.update_tangent.base_digest = base_digest;
     }

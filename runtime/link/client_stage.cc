@@ -11,8 +11,10 @@ StageInput Client::stage_input() const {
   return {&model_.replica(), model_.units().units(), run_.task.holdout, model_.wants_range()};
 }
 
-// Whether the task asks for sums that the device's owner does not let out.
-bool Client::keeps_sums() const { return config_.refuses_sums && is_units_stage(run_.task.stage); }
+// Whether losses along a direction leave the device.
+bool Client::tells_lines() const {
+  return trained_count() >= floor_or(config_.floors.trials_samples_min, kTrialSamplesFloor);
+}
 
 // Without samples that train there is no task to do: as with a ring that is still empty, or one that is held out whole.
 Status Client::check_sample_count() {
@@ -37,7 +39,7 @@ Status Client::check_sample_count() {
 Status Client::begin_stage(uint64_t now_ms) {
   const StageForm* const stages = config_.registry.stages;
   const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
-  if (stages == nullptr || problem == nullptr || keeps_sums()) {
+  if (stages == nullptr || problem == nullptr) {
     return Status::kUnimplemented;
   }
   const StageInput input = stage_input();
@@ -110,7 +112,8 @@ bool Client::step_line(uint64_t now_ms, uint64_t* wake_ms) {
   LineTracker& line = *progress_.line;
   const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
   const Units units = model_.units().units();
-  const bool is_wanted = run_.task.stage == TaskStage::kTrain && line.is_due(run_.task.version) && problem != nullptr &&
+  const bool is_wanted = run_.task.stage == TaskStage::kTrain && line.is_due(run_.task.version) && tells_lines() &&
+                         problem != nullptr &&
                          problem->ops->check_shape(problem->context, run_.task.shape) == Status::kOk &&
                          check_units(*problem, units) == Status::kOk;
   if (is_wanted) {

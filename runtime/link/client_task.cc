@@ -243,6 +243,13 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   return Status::kOk;
 }
 
+// Whether the device says how its samples that are held out fare. A mean of few of them would be theirs.
+bool Client::tells_evaluation(const Problem& problem) const {
+  const uint32_t held = problem.ops->sample_count(problem.context);
+  return !config_.floors.skips_evaluation &&
+         held - count_trained(held, run_.task.holdout) >= floor_or(config_.floors.batch_size_min, kBatchSizeFloor);
+}
+
 // Evaluates the task's model on the samples held out, where the task asks for it, or a slice of that. false: there is
 // more to do at *wake_ms. Whatever it comes to, the task goes on.
 bool Client::step_evaluation(uint64_t now_ms, uint64_t* wake_ms) {
@@ -250,7 +257,7 @@ bool Client::step_evaluation(uint64_t now_ms, uint64_t* wake_ms) {
   const Problem* const problem = find_problem(config_.registry.problems, task.problem);
   const Units units = model_.units().units();
   const bool is_wanted = !task_.is_evaluated && task.evaluates && task.stage == TaskStage::kTrain &&
-                         missing_network() == 0 && problem != nullptr &&
+                         missing_network() == 0 && problem != nullptr && tells_evaluation(*problem) &&
                          problem->ops->check_shape(problem->context, task.shape) == Status::kOk &&
                          check_units(*problem, units) == Status::kOk;
   task_.is_evaluated = true;
@@ -279,8 +286,18 @@ bool Client::step_evaluation(uint64_t now_ms, uint64_t* wake_ms) {
   return true;
 }
 
+// Samples of the task's problem that train. Of a problem that the image lacks there are none.
+uint32_t Client::trained_count() const {
+  const Problem* const problem = find_problem(config_.registry.problems, run_.task.problem);
+  return problem == nullptr ? 0 : count_trained(problem->ops->sample_count(problem->context), run_.task.holdout);
+}
+
 Status Client::begin_task(uint64_t now_ms) {
   if (missing_network() != 0) {
+    return Status::kUnimplemented;
+  }
+  find_floor_fault(config_.floors, run_.task, trained_count(), &progress_.floor_fault);
+  if (progress_.floor_fault.floor != FloorId::kNone) {
     return Status::kUnimplemented;
   }
   if (kTakesUnits) {
@@ -486,11 +503,13 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   news_.last_status = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
   const bool is_network = task_sequence != 0 && missing_network() != 0;
-  const bool is_kept_back = kTakesUnits && task_sequence != 0 && keeps_sums();
-  give_reason(is_kept_back ? gs_REASON_UNITS_REFUSED
-              : is_network ? gs_REASON_WRONG_NETWORK
-              : is_shape   ? gs_REASON_WRONG_SHAPE
-                           : reason_of(status));
+  const FloorId floor = progress_.floor_fault.floor;
+  const bool is_kept_back = floor == FloorId::kUnitSums && config_.floors.refuses_sums;  // whatever the samples are
+  give_reason(is_kept_back              ? gs_REASON_UNITS_REFUSED
+              : floor != FloorId::kNone ? gs_REASON_PRIVACY
+              : is_network              ? gs_REASON_WRONG_NETWORK
+              : is_shape                ? gs_REASON_WRONG_SHAPE
+                                        : reason_of(status));
   progress_.refusal_reason = news_.last_reason;
   progress_.refused_sequence = task_sequence;
   progress_.is_refusal_due = true;

@@ -71,7 +71,7 @@ constexpr const char* kReasonNames[] = {"none",
                                         "claim_used",
                                         "claim_ended",
                                         "inactive",
-                                        nullptr,
+                                        "privacy",
                                         nullptr,
                                         nullptr,
                                         nullptr,
@@ -81,6 +81,10 @@ constexpr const char* kReasonNames[] = {"none",
                                         "units_refused",
                                         "wrong_network"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
+
+constexpr const char* kFloorNames[] = {"none",     "batch_size", "local_steps", "scalars_per_sample",
+                                       "tangents", "unit_sums",  "trial_steps"};
+static_assert(sizeof(kFloorNames) / sizeof(kFloorNames[0]) == _gs_Floor_ARRAYSIZE);
 
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
   pb_ostream_t stream = pb_ostream_from_buffer(out + kFramePrefixSize, kMessageSizeMax);
@@ -243,6 +247,7 @@ Status check(const gs_Ack& m) {
 
 Status check(const gs_TaskRefused& m) {
   GS_TRY(known_reason(m.reason));
+  GS_TRY(known(m.floor, _gs_Floor_MAX));
   GS_TRY(finite(m.value));
   GS_TRY(finite(m.least));
   return finite(m.most);
@@ -316,6 +321,10 @@ bool is_reason(gs_Reason reason) {
 }
 
 const char* reason_name(gs_Reason reason) { return is_reason(reason) ? kReasonNames[reason] : "unknown"; }
+
+const char* floor_name(gs_Floor floor) {
+  return static_cast<size_t>(floor) < _gs_Floor_ARRAYSIZE ? kFloorNames[floor] : "unknown";
+}
 
 Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out) {
   return encode_any(gs_DeviceMessage_fields, &message, out);

@@ -24,6 +24,8 @@ using ServerMessage = gs_ServerMessage;
 bool is_reason(gs_Reason reason);
 // Static text of a reason, the same word in the logs of both ends, e.g. "wrong_shape"; "unknown" where there is none.
 const char* reason_name(gs_Reason reason);
+// The same of a floor, e.g. "batch_size".
+const char* floor_name(gs_Floor floor);
 
 // Encodes a whole frame (prefix and payload) into out (kFrameSizeMax bytes); its size. kInvalidArgument when the
 // message has no body or does not fit: a fault of our own caller, but reported, since sizes depend on the run.

@@ -26,6 +26,11 @@ class StateArchive {
   // Reads these bytes, which outlive it.
   explicit StateArchive(std::span<const uint8_t> bytes) : rest_(bytes), is_reading_(true) {}
 
+  // What a release lists beyond an earlier form stands behind has_form() of its own. The form is the newest unless it
+  // is set, as a reader does by the head of what it reads.
+  void set_form(uint8_t form) { form_ = form; }
+  bool has_form(uint8_t form) const { return form_ >= form; }
+
   bool is_reading() const { return is_reading_; }
   bool is_sound() const { return is_sound_; }
   // A reader has found what no writer writes.
@@ -153,6 +158,7 @@ class StateArchive {
 
   std::vector<uint8_t> bytes_;
   std::span<const uint8_t> rest_;
+  uint8_t form_ = UINT8_MAX;
   bool is_reading_ = false;
   bool is_sound_ = true;
 };

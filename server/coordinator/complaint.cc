@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -201,6 +202,47 @@ StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
   return out;
 }
 
+// A floor of a device's owner: what it is about, what the operator may change, and the option of the device.
+struct FloorWords {
+  gs_Floor floor;
+  const char* what;
+  const char* keys;
+  const char* option;
+};
+constexpr FloorWords kFloorWords[] = {
+    {gs_Floor_FLOOR_BATCH_SIZE, "estimates over samples", "a larger batch_size and batch_mode = \"common\" or \"all\"",
+     "--batch-size-min"},
+    {gs_Floor_FLOOR_LOCAL_STEPS, "tasks of local steps", "a larger local_step_count", "--local-step-count-min"},
+    {gs_Floor_FLOOR_SCALARS_PER_SAMPLE, "updates of scalars a sample",
+     "a smaller direction_count or local_step_count, or a larger batch_size", "--scalars-per-sample-max"},
+    {gs_Floor_FLOOR_TANGENTS, "updates that are tensors", "upload_stream = \"scalar\"", "--no-tangents"},
+    {gs_Floor_FLOOR_UNIT_SUMS, "sums over the columns of samples", "centre = \"none\" and scale = \"none\"",
+     "--sums-samples-min"},
+    {gs_Floor_FLOOR_TRIAL_STEPS, "trial losses of samples", "a number as step_size in place of auto",
+     "--trials-samples-min"}};
+
+StallCause of_floor(const BlockedGroup& group) {
+  const Complaint& complaint = group.complaint;
+  const auto* const words = std::find_if(std::begin(kFloorWords), std::end(kFloorWords),
+                                         [&](const FloorWords& row) { return row.floor == complaint.floor; });
+  StallCause out;
+  if (words == std::end(kFloorWords)) {  // it was told to a server before this one
+    out.text = devices_of(group) + " refuse the run's tasks by a floor of their owners";
+    out.remedy = "look at task_refused in the log, which names the floor, and at docs/trust.md";
+    return out;
+  }
+  out.text = devices_of(group) + " refuse " + words->what + ", by the floor " + floor_name(complaint.floor) +
+             " of their owners";
+  if (complaint.has_value()) {
+    const bool is_below = complaint.value < complaint.least;
+    out.text += ": the run has " + number_text(complaint.value) + " and the " + (is_below ? "least" : "most") + " is " +
+                number_text(is_below ? complaint.least : complaint.most);
+  }
+  out.remedy = std::string("stop the run and begin one with ") + words->keys + "; or let the owners change " +
+               words->option + " of these devices, if they agree (docs/trust.md)";
+  return out;
+}
+
 // What else a device or the server refuses, by its reason.
 std::pair<const char*, std::string> words_of(const RunParameters& p, gs_Reason reason) {
   switch (reason) {
@@ -266,6 +308,8 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
     return of_holdout(parameters, group);  // values of an update go from below 0
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
+  } else if (group.reason == gs_Reason_REASON_PRIVACY) {
+    out = of_floor(group);
   } else {
     const auto [text, remedy] = words_of(parameters, group.reason);
     out.text = devices_of(group) + " " + text;

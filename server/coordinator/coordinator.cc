@@ -326,6 +326,11 @@ uint32_t Coordinator::durable_version() const { return state_->durable_version; 
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }
 const CoordinatorCounters& Coordinator::counters() const { return state_->counters; }
 
+std::string refusal_text(const LastReason& last) {
+  const std::string reason = reason_name(last.reason);
+  return last.floor == gs_Floor_FLOOR_NONE ? reason : reason + ", floor " + floor_name(last.floor);
+}
+
 std::vector<DeviceStatus> Coordinator::device_statuses() const {
   const Fleet& fleet = state_->ledger.fleet();
   std::vector<DeviceStatus> statuses;
@@ -352,7 +357,8 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.snapshots_sent = device.snapshots_sent;
     status.step_time_us = device.step_time_us;
     status.last_verdict = device.judged.verdict;
-    status.last_reason = device.judged.reason;
+    const bool is_private = device.judged.reason == gs_Reason_REASON_PRIVACY;
+    status.last_reason = {device.judged.reason, is_private ? device.refusals.complaint.floor : gs_Floor_FLOOR_NONE};
     status.last_staleness = device.tally.last_staleness;
     status.last_staleness_weight = device.accepted.staleness_weight;
     status.last_steps = device.tally.last_steps;

@@ -200,6 +200,15 @@ struct ImageView {
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
 };
 
+// Of the last verdict. With REASON_PRIVACY: the floor of the device's owner; FLOOR_NONE: a server before this one was
+// told, and the next task tells anew.
+struct LastReason {
+  gs_Reason reason = gs_Reason_REASON_NONE;
+  gs_Floor floor = gs_Floor_FLOOR_NONE;
+};
+// "out_of_range"; "privacy, floor batch_size".
+std::string refusal_text(const LastReason& last);
+
 // One line of `status`: what a device does in this run.
 struct DeviceStatus {
   std::string name;
@@ -221,7 +230,7 @@ struct DeviceStatus {
   uint64_t snapshots_sent = 0;
   uint32_t step_time_us = 0;
   gs_Verdict last_verdict = gs_Verdict_VERDICT_NONE;
-  gs_Reason last_reason = gs_Reason_REASON_NONE;
+  LastReason last_reason;
   // Of its last accepted update: versions that it was behind, what that weighed (1: all), steps done and asked.
   uint32_t last_staleness = 0;
   float last_staleness_weight = 0;

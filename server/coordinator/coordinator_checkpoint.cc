@@ -15,7 +15,7 @@ namespace gradstream {
 namespace {
 
 constexpr uint32_t kMagic = 0x4b435347;  // "GSCK"
-constexpr uint8_t kForm = 1;
+constexpr uint8_t kForm = 2;             // 2: RunProgress knows which losses it watches
 constexpr size_t kChecksumSize = sizeof(uint32_t);
 // Of a record without its payload, in a database.
 constexpr uint64_t kRecordBytes = 80;
@@ -126,10 +126,11 @@ Status Coordinator::restore(std::span<const uint8_t> bytes) {
   StateArchive io(body);
   Head head;
   head.exchange(io);
-  if (crc32c(0, body.data(), body.size()) != checksum || head.magic != kMagic || head.form != kForm ||
+  if (crc32c(0, body.data(), body.size()) != checksum || head.magic != kMagic || head.form < 1 || head.form > kForm ||
       head.real_size != sizeof(Real) || head.run != state.identity.run) {
     return Status::kDataCorrupt;
   }
+  io.set_form(head.form);
   state.exchange(io);
   if (!io.is_sound() || !io.is_at_end() || state.ledger.last_sequence() != head.sequence ||
       state.ledger.version() != head.version) {

@@ -28,17 +28,13 @@ uint32_t wake_draw(uint32_t seed, uint32_t version, uint32_t device) {
   return RandomStream(key).next();
 }
 
-bool has_feature(const DeviceRow& device, gs_Feature feature) {
-  return (device.image.features >> static_cast<uint32_t>(feature) & 1U) != 0;
-}
-
 }  // namespace
 
 void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
   Session& session = sessions.at(id);
   session.has_pulled = true;
   session.hold_max_ms =
-      has_feature(ledger.fleet().at(session.device), gs_Feature_FEATURE_HELD_PULL) ? pull.hold_max_ms : 0;
+      has_feature(ledger.fleet().at(session.device).image, gs_Feature_FEATURE_HELD_PULL) ? pull.hold_max_ms : 0;
   gs_Pull known = pull;
   known.hold_max_ms = session.hold_max_ms;
   take_pull(id, known, now_ms);
@@ -111,7 +107,7 @@ void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
 bool Coordinator::State::may_hold(uint32_t index) const {
   const DeviceRow& device = ledger.fleet().at(index);
   if (limits.pull_hold_ms == 0 || pulls.is_draining || is_storage_failed || ledger.is_over() || ledger.is_paused() ||
-      !device.is_capable || !has_feature(device, gs_Feature_FEATURE_HELD_PULL)) {
+      !device.is_capable || !has_feature(device.image, gs_Feature_FEATURE_HELD_PULL)) {
     return false;
   }
   return !ledger.has_version() || device.answered_version == ledger.version() || !ledger.fleet().is_asked(index) ||
@@ -239,8 +235,8 @@ bool Coordinator::State::may_hold_after(SessionId id, const Upload& upload) cons
 }
 
 bool Coordinator::State::stands_for_pull(uint32_t index, const Upload& upload) const {
-  return upload.base_digest != 0 && has_feature(ledger.fleet().at(index), gs_Feature_FEATURE_HELD_PULL) &&
-         has_feature(ledger.fleet().at(index), gs_Feature_FEATURE_SINGLE_FLIGHT);
+  return upload.base_digest != 0 && has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_HELD_PULL) &&
+         has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_SINGLE_FLIGHT);
 }
 
 // The Pull that the device does not send, as its Ack stands for it.

@@ -160,16 +160,15 @@ namespace {
 // What record and tally tell of a version that is made.
 RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const RoundTally& tally,
                         uint32_t extension_count) {
-  const double count = std::max(1U, tally.on_time_count + tally.late_count);
   RoundSummary summary;
   summary.version = record.version();
   summary.trigger = trigger_name(trigger);
   summary.folded = tally.on_time_count;
   summary.late = tally.late_count;
   summary.partial = tally.partial_count;
-  summary.has_losses = record.promise().has_value() || tally.loss_before_sum != 0 || tally.loss_after_sum != 0;
-  summary.loss_before = tally.loss_before_sum / count;
-  summary.loss_after = tally.loss_after_sum / count;
+  summary.has_losses = tally.losses.has_losses(record);
+  summary.loss_before = tally.losses.mean_before();
+  summary.loss_after = tally.losses.mean_after();
   summary.record_bytes = record.payload().size();
   summary.extensions = extension_count;
   return summary;

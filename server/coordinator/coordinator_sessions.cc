@@ -109,6 +109,9 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   if (has_complaint && complaint.column > 0) {
     fields.add("column", uint64_t{complaint.column});
   }
+  if (has_complaint && complaint.floor != gs_Floor_FLOOR_NONE) {
+    fields.add("floor", floor_name(complaint.floor));
+  }
   if (has_complaint && complaint.has_value()) {
     fields.add("value", number_text(static_cast<double>(complaint.value)))
         .add("least", number_text(static_cast<double>(complaint.least)))
@@ -200,8 +203,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.image.arena_size = hello.capabilities.arena_size;
   device.image.features = hello.capabilities.features;
   device.image.reset_cause = hello.reset_cause;
-  device.image.can_evaluate =
-      (hello.capabilities.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
+  device.image.can_evaluate = has_feature(device.image, gs_Feature_FEATURE_EVALUATION);
   if (!lacks.empty() && !is_told) {
     log_lacks(device, hello);
   }
@@ -454,19 +456,26 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
                                static_cast<float>(refused.most),
                                0,
                                0,
-                               0};
+                               0,
+                               refused.floor};
   log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
+  // A device that keeps a stage's answer to itself may train all the same.
+  const bool is_private = refused.reason == gs_Reason_REASON_PRIVACY;
+  const bool is_before_training = ledger.stage() != TaskStage::kTrain;
+  if (is_open && is_private && is_before_training) {
+    (is_of_units(ledger.stage()) ? device.refusals.keeps_sums : device.refusals.keeps_trials) = true;
+  }
   // A value beyond the fleet's exponents may train all the same.
   const bool is_of_stage = is_of_units(ledger.stage()) && refused.reason == gs_Reason_REASON_OUT_OF_RANGE;
   // Another task of the run would be refused for the same reason until the device has another image or other data.
-  const bool is_final_reason = refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED ||
-                               refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-                               refused.reason == gs_Reason_REASON_WRONG_NETWORK ||
-                               refused.reason == gs_Reason_REASON_WRONG_SHAPE || (refused.sample != 0 && !is_of_stage);
+  const bool is_final_reason =
+      refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+      refused.reason == gs_Reason_REASON_WRONG_NETWORK || (is_private && !is_before_training) ||
+      refused.reason == gs_Reason_REASON_WRONG_SHAPE || (refused.sample != 0 && !is_of_stage);
   if (is_open && is_final_reason) {
     device.refusals.is_for_good = true;
     device.refusals.for_good = refused.reason;

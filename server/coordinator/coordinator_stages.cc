@@ -9,10 +9,6 @@ namespace {
 // Devices that a stage leaves out, a line each. Reason: more of them say no more, and the last line counts the rest.
 constexpr size_t kOutlierLinesMax = 16;
 
-bool has_feature(const DeviceImage& image, gs_Feature feature) {
-  return (image.features >> static_cast<uint32_t>(feature) & 1U) != 0;
-}
-
 }  // namespace
 
 // The first thing wrong with an answer of the open version before its values are looked at, or REASON_NONE.
@@ -67,7 +63,7 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
                                 .verdict = gs_Verdict_VERDICT_FOLDED,
                                 .values = upload.bytes}),
          now_ms);
-  device.refusals.is_for_good = false;
+  device.refusals.is_for_good = device.refusals.keeps_sums = device.refusals.keeps_trials = false;
   device.is_capable = device.image.lacks.empty();
   noted.answers = {noted.answers.last_ms, now_ms, index};
   noted.upload_bytes += upload.bytes.size();
@@ -76,8 +72,8 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
 }
 
 // Whether the device gives nothing to the open stage, so that nobody waits for it. It may train all the same. One that
-// was refused for its values is asked again after a while, or by a server that was restarted: its samples may be others
-// by then, as of a ring that was still empty.
+// was refused for its values, or has too few samples for a floor, is asked again after a while, or by a server that was
+// restarted. Its samples may be others by then, as of a ring that was still empty.
 bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const {
   const DeviceRow& device = ledger.fleet().at(index);
   if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
@@ -87,12 +83,15 @@ bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const 
     return true;  // it gets no task of this run
   }
   if (!is_of_units(ledger.stage())) {
-    return device.is_heard && !has_feature(device.image, gs_Feature_FEATURE_LINES);
+    const bool keeps_trials = device.refusals.keeps_trials && !may_try_again(device, now_ms);
+    return device.is_heard && (!has_feature(device.image, gs_Feature_FEATURE_LINES) || keeps_trials);
   }
   const bool was_refused =
       device.judged.verdict == gs_Verdict_VERDICT_REFUSED && device.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
       device.refusals.version == ledger.version() && device.refusals.last_ms != 0 && !may_try_again(device, now_ms);
-  return device.stages.is_left_out || ((device.stages.refuses_units || was_refused) && !device.refusals.is_forgiven);
+  const bool keeps_sums = device.refusals.keeps_sums && !may_try_again(device, now_ms);
+  return device.stages.is_left_out || keeps_sums ||
+         ((device.stages.refuses_units || was_refused) && !device.refusals.is_forgiven);
 }
 
 // After anything that a device has said. One that is out may be the last that the stage waited for.

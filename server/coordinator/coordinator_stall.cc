@@ -28,14 +28,15 @@ constexpr int kRefinements = 12;
 uint64_t hash_of(std::span<const BlockedGroup> groups) {
   uint64_t sum = 0;
   for (const BlockedGroup& group : groups) {
-    sum += std::hash<std::string>{}(std::to_string(group.reason) + " " + group.lacks);
+    sum += std::hash<std::string>{}(std::to_string(group.reason) + " " + std::to_string(group.complaint.floor) + " " +
+                                    group.lacks);
   }
   return sum;
 }
 
 // What the device lacks for the open version: for the run, or for a stage that it is out of.
 std::string lacks_of(const DeviceRow& device, TaskStage stage) {
-  const bool lacks_lines = device.stages.is_barred && !is_of_units(stage);
+  const bool lacks_lines = device.stages.is_barred && !is_of_units(stage) && !device.refusals.keeps_trials;
   return device.image.lacks.empty() && lacks_lines ? "feature:lines" : device.image.lacks;
 }
 
@@ -76,6 +77,7 @@ void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
   device.refusals.is_for_good = false;
   device.refusals.for_good = gs_Reason_REASON_NONE;
   device.refusals.is_forgiven = true;
+  device.refusals.keeps_sums = device.refusals.keeps_trials = false;
   device.is_capable = device.image.lacks.empty();
   note_barred(index, now_ms);
   review_blocked(now_ms);
@@ -85,19 +87,24 @@ void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
 // in that order. At least one, which may be empty.
 std::vector<BlockedGroup> Coordinator::State::blocked_groups() {
   Fleet& fleet = ledger.fleet();
-  std::map<std::tuple<bool, gs_Reason, std::string>, std::pair<BlockedGroup, NameList>> groups;
+  std::map<std::tuple<bool, gs_Reason, gs_Floor, std::string>, std::pair<BlockedGroup, NameList>> groups;
   for (const uint32_t index : fleet.blocked()) {
     const DeviceRow& device = std::as_const(fleet).at(index);
     const std::string lacks = lacks_of(device, ledger.stage());
     const bool lacks_something = !lacks.empty();
     const bool is_unasked = device.stages.is_barred && device.stages.refuses_units;  // by its owner, perhaps long ago
     const bool is_left_out = device.stages.is_barred && device.stages.is_left_out;
+    const bool keeps_answer = is_of_units(ledger.stage()) ? device.refusals.keeps_sums : device.refusals.keeps_trials;
+    const bool is_private = device.stages.is_barred && keeps_answer;
     const gs_Reason reason = lacks_something               ? gs_Reason_REASON_NONE
                              : is_left_out                 ? gs_Reason_REASON_NONE
                              : is_unasked                  ? gs_Reason_REASON_UNITS_REFUSED
+                             : is_private                  ? gs_Reason_REASON_PRIVACY
                              : device.refusals.is_for_good ? device.refusals.for_good
                                                            : device.judged.reason;
-    auto& [group, names] = groups[{!lacks_something, reason, lacks}];
+    const bool has_floor = reason == gs_Reason_REASON_PRIVACY;
+    const gs_Floor floor = has_floor ? device.refusals.complaint.floor : gs_Floor_FLOOR_NONE;
+    auto& [group, names] = groups[{!lacks_something, reason, floor, lacks}];
     if (group.device_count == 0 || excess_of(device.refusals.complaint) > excess_of(group.complaint)) {
       group.complaint = device.refusals.complaint;
       group.first_name = device.name;

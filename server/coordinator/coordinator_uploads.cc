@@ -258,6 +258,8 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   std::vector<uint8_t> values(encoded_size(kRealEncoding, input.values.size()));
   const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), values.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
+  UpdateNotes notes = take_notes(upload.notes);
+  notes.hides_losses = has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_NO_LOSSES);
   decide(JournalRecord::update({.device = index,
                                 .task_sequence = upload.task_sequence,
                                 .base_version = upload.base_version,
@@ -267,14 +269,14 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
                                 .verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED,
                                 .inverse_participation = input.inverse_participation,
                                 .step_time_us = measured_step_us(index, upload, now_ms),
-                                .loss_before = upload.loss_before,
-                                .loss_after = upload.loss_after,
+                                .loss_before = notes.hides_losses ? 0 : upload.loss_before,
+                                .loss_after = notes.hides_losses ? 0 : upload.loss_after,
                                 .values = std::move(values),
-                                .notes = take_notes(upload.notes)}),
+                                .notes = notes}),
          now_ms, FoldSource::kLive);
   // What it refused for good it can do by now.
   DeviceRow& device = ledger.fleet().at(index);
-  device.refusals.is_for_good = false;
+  device.refusals.is_for_good = device.refusals.keeps_sums = device.refusals.keeps_trials = false;
   device.is_capable = device.image.lacks.empty();
   if (!is_late) {
     noted.answers = {noted.answers.last_ms, now_ms, index};

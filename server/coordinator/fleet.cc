@@ -22,7 +22,8 @@ constexpr const char* kLackedSamples = "samples";
 
 bool is_final(gs_Reason reason) {
   return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK;
+         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK ||
+         reason == gs_Reason_REASON_PRIVACY;
 }
 
 bool lacks_alone(const std::string& lacks, const char* kind) {

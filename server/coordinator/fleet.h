@@ -47,9 +47,10 @@ struct Complaint {
   float value = 0;             // takes part if least < most
   float least = 0;
   float most = 0;
-  uint32_t fold_scale_log2 = 0;  // 1 + a value of the key that would do; 0: none
-  float step_size = 0;           // as well
-  uint32_t column = 0;           // 1 + number of the column of the samples that it is about; 0: about none
+  uint32_t fold_scale_log2 = 0;          // 1 + a value of the key that would do; 0: none
+  float step_size = 0;                   // as well
+  uint32_t column = 0;                   // 1 + number of the column of the samples that it is about; 0: about none
+  gs_Floor floor = gs_Floor_FLOOR_NONE;  // of the device's owner, that the task went below
   bool has_value() const { return least < most; }
 };
 
@@ -86,6 +87,9 @@ struct DeviceRefusals {
   bool is_forgiven = false;  // the device began anew since its last refusal, and may answer now
   uint64_t last_ms = 0;      // of its last refusal; 0: none
   Complaint complaint;       // of its last refusal
+  // By a floor of its owner it gives nothing to the stages of units, or to START and TRIALS. It may train all the same.
+  bool keeps_sums = false;
+  bool keeps_trials = false;
 };
 
 // What keeps a device out of stages before training.
@@ -107,6 +111,9 @@ struct DeviceImage {
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   bool can_evaluate = false;  // on samples held out; else it trains on all
 };
+inline bool has_feature(const DeviceImage& image, gs_Feature feature) {
+  return (image.features >> static_cast<uint32_t>(feature) & 1U) != 0;
+}
 
 // How often a device does what costs the server something, and what the log has of it.
 struct DeviceMeters {

@@ -235,8 +235,7 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   device.tally.last_staleness = record.staleness();
   device.tally.last_steps = record.steps_done();
   device.tally.last_steps_asked = device.task.steps;
-  tally_.loss_before_sum += static_cast<double>(record.loss_before());
-  tally_.loss_after_sum += static_cast<double>(record.loss_after());
+  tally_.losses.take(record);
   return Status::kOk;
 }
 

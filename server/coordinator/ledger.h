@@ -76,13 +76,35 @@ struct Books {
   NormBook norms = {};
 };
 
+// The losses of the updates of a version, as far as their devices tell them.
+struct LossTally {
+  uint32_t count = 0;  // of updates that tell
+  double before = 0;
+  double after = 0;
+
+  // update: a record of kind kUpdate.
+  void take(const JournalRecord& update) {
+    if (update.tells_losses()) {
+      ++count;
+      before += static_cast<double>(update.loss_before());
+      after += static_cast<double>(update.loss_after());
+    }
+  }
+  // Whether the version that `version` makes has losses: answers of stages before training have none.
+  bool has_losses(const JournalRecord& version) const {
+    return count > 0 && (version.promise().has_value() || before != 0 || after != 0);
+  }
+  // Means; 0 where nobody tells.
+  double mean_before() const { return count == 0 ? 0 : before / count; }
+  double mean_after() const { return count == 0 ? 0 : after / count; }
+};
+
 // What has come in for the open version, for the operator's log.
 struct RoundTally {
   uint32_t on_time_count = 0;
   uint32_t late_count = 0;
   uint32_t partial_count = 0;
-  double loss_before_sum = 0;
-  double loss_after_sum = 0;
+  LossTally losses;
   uint32_t lines_dropped = 0;  // of updates, that no record of the last two made
 };
 

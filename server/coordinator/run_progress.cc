@@ -95,6 +95,12 @@ void RunProgress::exchange(StateArchive& io) {
   io.list(ratios_, [&io](SmoothingRatios& one) { io.values(one.at_quarter, one.at_fourfold, one.weight); });
   io.values(evaluation_sum_, evaluation_weight_);
   io.values(smoothing_.fit, smoothing_.ratio, smoothing_.at_quarter, smoothing_.at_fourfold);
+  if (io.has_form(2)) {
+    io.values(source_, held_out_sum_, held_out_weight_);
+    if (source_ > LossSource::kEvaluation) {
+      io.fail();
+    }
+  }
 }
 
 uint32_t RunProgress::device_count() const { return std::max(device_count_, known_count_); }
@@ -111,7 +117,7 @@ void RunProgress::follow(const JournalRecord& record) {
   if (record.kind() == RecordKind::kUpdate) {
     note(record.device());
     const bool is_late = record.verdict() == gs_Verdict_VERDICT_LATE;
-    const double weight = record.weight();
+    const double weight = record.tells_losses() ? record.weight() : 0;
     (is_late ? late_weight_ : weight_) += weight;
     (is_late ? late_loss_sum_ : loss_sum_) += weight * static_cast<double>(record.loss_before());
     ++update_count_;
@@ -155,11 +161,30 @@ void RunProgress::judge_smoothing() {
   }
 }
 
+// Of the round that ends; none: nobody has told one of the kind that is watched.
+std::optional<double> RunProgress::loss_of_round() {
+  const bool is_told = weight_ > 0 || late_weight_ > 0;
+  if (source_ == LossSource::kUnknown) {
+    source_ = is_told ? LossSource::kUpdates : held_out_weight_ > 0 ? LossSource::kEvaluation : LossSource::kUnknown;
+  }
+  if (source_ == LossSource::kEvaluation) {
+    return held_out_weight_ > 0 ? std::optional(held_out_sum_ / held_out_weight_) : std::nullopt;
+  }
+  if (!is_told) {
+    return std::nullopt;
+  }
+  return weight_ > 0 ? loss_sum_ / weight_ : late_loss_sum_ / late_weight_;
+}
+
 void RunProgress::close_version(const JournalRecord& record) {
   if (!record.promise().has_value()) {
     judge_smoothing();
   } else if (evaluation_weight_ > 0) {
-    watch_.add_evaluation(evaluation_sum_ / evaluation_weight_);
+    if (source_ != LossSource::kEvaluation) {
+      watch_.add_evaluation(evaluation_sum_ / evaluation_weight_);
+    }
+    held_out_sum_ += evaluation_sum_;
+    held_out_weight_ += evaluation_weight_;
   }
   ratios_.clear();
   evaluation_sum_ = evaluation_weight_ = 0;
@@ -173,11 +198,7 @@ void RunProgress::close_version(const JournalRecord& record) {
     if (is_over) {
       WatchedStep step;
       step.promise = promise_;
-      if (weight_ > 0) {
-        step.loss = loss_sum_ / weight_;
-      } else if (late_weight_ > 0) {
-        step.loss = late_loss_sum_ / late_weight_;
-      }
+      step.loss = loss_of_round();
       step.is_alive = is_alive;
       step.accused_from = device_count() <= kFewDevices ? kProgressFirstNoisy : accused_from_;
       step.may_accuse = version_count_ <= kVersionsOfARoundMax;
@@ -185,7 +206,7 @@ void RunProgress::close_version(const JournalRecord& record) {
     }
   }
   if (is_over) {  // also where the version was no step of the run: its updates say nothing of one
-    promise_ = loss_sum_ = weight_ = late_loss_sum_ = late_weight_ = 0;
+    promise_ = loss_sum_ = weight_ = late_loss_sum_ = late_weight_ = held_out_sum_ = held_out_weight_ = 0;
     update_count_ = version_count_ = 0;
   }
 }

@@ -5,11 +5,13 @@
 // same states as the live server.
 //
 // A round of the watch is as many versions as it takes to hear three quarters of the devices. Where all are asked that
-// is one version. Reason: losses of one cohort do not compare with those of another.
+// is one version. Reason: losses of one cohort do not compare with those of another. Its loss is the mean over the
+// devices that tell theirs. Where none does it is that of the samples that devices hold out.
 #ifndef GRADSTREAM_SERVER_COORDINATOR_RUN_PROGRESS_H_
 #define GRADSTREAM_SERVER_COORDINATOR_RUN_PROGRESS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,14 @@ namespace gradstream {
 struct ProgressSaid {
   ProgressView view;
   SmoothingFit fit = SmoothingFit::kUnknown;
+};
+
+// Which losses of a run are watched, from the first round on that has any: a loss of one kind does not compare with one
+// of the other.
+enum class LossSource : uint8_t {
+  kUnknown,     // no round had one
+  kUpdates,     // before the local steps, as devices tell them that do
+  kEvaluation,  // of samples held out: nobody told the others
 };
 
 class RunProgress {
@@ -45,6 +55,7 @@ class RunProgress {
 
  private:
   void close_version(const JournalRecord& record);
+  std::optional<double> loss_of_round();
   void note(uint32_t device);
   void take_notes(const JournalRecord& record);
   void judge_smoothing();
@@ -64,6 +75,9 @@ class RunProgress {
   double late_weight_ = 0;
   uint32_t update_count_ = 0;
   uint32_t version_count_ = 0;
+  double held_out_sum_ = 0;
+  double held_out_weight_ = 0;
+  LossSource source_ = LossSource::kUnknown;
   // Of the open version.
   std::vector<SmoothingRatios> ratios_;
   double evaluation_sum_ = 0;

@@ -120,6 +120,11 @@ UpdateNotes JournalRecord::notes() const {
   return notes;
 }
 
+bool JournalRecord::tells_losses() const {
+  UpdateNotes notes;
+  return read_notes(&notes) == Status::kOk && !notes.hides_losses;
+}
+
 const JournalRow& JournalRecord::of_device() const {
   GS_ASSERT(has_device());
   return row_;

@@ -174,6 +174,8 @@ class JournalRecord {
   uint32_t steps_done() const { return of(RecordKind::kUpdate).steps_done; }
   uint32_t weight() const { return of(RecordKind::kUpdate).weight; }
   Real inverse_participation() const;  // 1 in records of releases that did not know it
+  // Whether the losses are the device's, and not 0 in their place. A note that does not read hides them.
+  bool tells_losses() const;
   float loss_before() const { return of(RecordKind::kUpdate).loss_before; }
   float loss_after() const { return of(RecordKind::kUpdate).loss_after; }
   // Line and evaluation; none in records of releases that did not know them. kDataCorrupt: as decode_notes().

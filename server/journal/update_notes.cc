@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint8_t kHasLine = 1;
 constexpr uint8_t kHasEvaluation = 2;
+constexpr uint8_t kHidesLosses = 4;
 
 void append_word(uint32_t word, std::vector<uint8_t>* out) {
   for (int shift = 0; shift < 32; shift += 8) {
@@ -41,10 +42,11 @@ bool is_sound(const UpdateEvaluation& evaluation) {
 
 std::vector<uint8_t> encode_notes(const UpdateNotes& notes) {
   std::vector<uint8_t> bytes;
-  if (!notes.line && !notes.evaluation) {
+  if (notes == UpdateNotes()) {
     return bytes;
   }
-  bytes.push_back(static_cast<uint8_t>((notes.line ? kHasLine : 0) | (notes.evaluation ? kHasEvaluation : 0)));
+  bytes.push_back(static_cast<uint8_t>((notes.line ? kHasLine : 0) | (notes.evaluation ? kHasEvaluation : 0) |
+                                       (notes.hides_losses ? kHidesLosses : 0)));
   if (notes.line) {
     GS_ASSERT(is_sound(*notes.line));
     append_float(notes.line->slope, &bytes);
@@ -68,11 +70,12 @@ Status decode_notes(std::span<const uint8_t> bytes, UpdateNotes* out) {
   const bool has_line = (parts & kHasLine) != 0;
   const bool has_evaluation = (parts & kHasEvaluation) != 0;
   const size_t size = 1 + (has_line ? 8U : 0U) + (has_evaluation ? 12U : 0U);
-  if (parts == 0 || (parts & ~(kHasLine | kHasEvaluation)) != 0 || bytes.size() != size) {
+  if (parts == 0 || (parts & ~(kHasLine | kHasEvaluation | kHidesLosses)) != 0 || bytes.size() != size) {
     return Status::kDataCorrupt;
   }
   bytes = bytes.subspan(1);
   UpdateNotes notes;
+  notes.hides_losses = (parts & kHidesLosses) != 0;
   if (has_line) {
     const float slope = take_float(&bytes);
     notes.line = UpdateLine{slope, take_float(&bytes)};

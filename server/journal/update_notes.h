@@ -1,5 +1,6 @@
-// What an update says beside its values, where the run asks for it: the messages Line and Evaluation of
-// proto/gradstream.proto. Each part may be absent. An update without any of them takes no bytes for them.
+// What an update says beside its values: the messages Line and Evaluation of proto/gradstream.proto, where the run asks
+// for them, and whether its losses say anything. Each part may be absent. An update without any takes no bytes for
+// them.
 #ifndef GRADSTREAM_SERVER_JOURNAL_UPDATE_NOTES_H_
 #define GRADSTREAM_SERVER_JOURNAL_UPDATE_NOTES_H_
 
@@ -31,6 +32,7 @@ struct UpdateEvaluation {
 struct UpdateNotes {
   std::optional<UpdateLine> line;
   std::optional<UpdateEvaluation> evaluation;
+  bool hides_losses = false;  // the device keeps its losses: those of the record are 0, and say nothing
   friend bool operator==(const UpdateNotes&, const UpdateNotes&) = default;
 };
 
@@ -38,8 +40,9 @@ struct UpdateNotes {
 bool is_sound(const UpdateLine& line);
 bool is_sound(const UpdateEvaluation& evaluation);
 
-// As a record keeps them: a byte whose bits 0 and 1 say which parts follow, then slope and curvature, then sample
-// count, loss and metric, each 4 bytes, little-endian. Of no part: no byte. The parts must be sound (GS_ASSERT).
+// As a record keeps them: a byte of bits, 0 and 1 for the parts that follow and 2 for hidden losses. Then come slope
+// and curvature, then sample count, loss and metric, each 4 bytes, little-endian. Without any bit there is no byte. The
+// parts must be sound (GS_ASSERT).
 std::vector<uint8_t> encode_notes(const UpdateNotes& notes);
 // kDataCorrupt: no such bytes, or a part that is not sound. *out is then empty.
 Status decode_notes(std::span<const uint8_t> bytes, UpdateNotes* out);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "host/standard_files.h"
+#include "server/coordinator/ledger.h"
 #include "server/coordinator/quality.h"
 #include "server/program/commands.h"
 #include "server/run/run_core.h"
@@ -17,15 +18,12 @@ namespace {
 struct VersionTally {
   uint32_t folded = 0;
   uint32_t late = 0;
-  double loss_before_sum = 0;
-  double loss_after_sum = 0;
+  LossTally losses;
 
   void take(const JournalRecord& update) {
     ++(update.verdict() == gs_Verdict_VERDICT_LATE ? late : folded);
-    loss_before_sum += static_cast<double>(update.loss_before());
-    loss_after_sum += static_cast<double>(update.loss_after());
+    losses.take(update);
   }
-  uint32_t count() const { return folded + late; }
 };
 
 std::string number_or_nothing(bool has_number, double value) {
@@ -44,14 +42,11 @@ constexpr const char* kHead =
 std::string line_of(const JournalRecord& made, const VersionTally& tally, const QualityBook& book) {
   const Quality* const quality = made.version() == 0 ? nullptr : book.find(made.version() - 1);
   const bool has_quality = quality != nullptr;
-  // Answers of stages before training have no losses.
-  const bool is_told = made.promise().has_value() || tally.loss_before_sum != 0 || tally.loss_after_sum != 0;
-  const bool has_loss = tally.count() > 0 && is_told;
-  const double count = has_loss ? tally.count() : 1;
+  const bool has_loss = tally.losses.has_losses(made);
   return std::to_string(made.version()) + "," + std::to_string(made.time_ms()) + "," + trigger_name(made.trigger()) +
          "," + std::to_string(tally.folded) + "," + std::to_string(tally.late) + "," +
-         number_or_nothing(has_loss, tally.loss_before_sum / count) + "," +
-         number_or_nothing(has_loss, tally.loss_after_sum / count) + "," + quality_metric_name(book.metric()) + "," +
+         number_or_nothing(has_loss, tally.losses.mean_before()) + "," +
+         number_or_nothing(has_loss, tally.losses.mean_after()) + "," + quality_metric_name(book.metric()) + "," +
          number_or_nothing(has_quality, has_quality ? quality->metric : 0) + "," +
          number_or_nothing(has_quality, has_quality ? quality->loss : 0) + "," +
          std::to_string(has_quality ? quality->device_count : 0) + "," +

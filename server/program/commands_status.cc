@@ -13,6 +13,7 @@
 
 #include "host/standard_files.h"
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/ledger.h"
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
 #include "server/program/commands.h"
@@ -141,8 +142,7 @@ struct JournalView {
       tally(record, &tallies[record.device()]);
     }
     if (record.kind() == RecordKind::kUpdate) {
-      loss_sum += static_cast<double>(record.loss_before());
-      ++update_count;
+      losses.take(record);
     } else if (record.kind() == RecordKind::kVersion) {
       close_round(record);
     }
@@ -172,16 +172,15 @@ struct JournalView {
     WatchedRound made;
     made.summary.version = record.version();
     made.summary.time_ms = record.time_ms();
-    made.summary.has_losses = update_count > 0 && record.promise().has_value();
-    made.summary.loss_before = made.summary.has_losses ? loss_sum / update_count : 0;
+    made.summary.has_losses = losses.count > 0 && record.promise().has_value();
+    made.summary.loss_before = made.summary.has_losses ? losses.mean_before() : 0;
     if (record.version() > 0) {
       rounds.push_back(made);
     }
     if (rounds.size() > kRoundHistoryMax) {
       rounds.pop_front();
     }
-    loss_sum = 0;
-    update_count = 0;
+    losses = LossTally();
   }
   RoundView round;
   RunProgress progress;
@@ -189,8 +188,7 @@ struct JournalView {
   uint64_t records = 0;
   std::map<uint32_t, DeviceTally> tallies;
   std::deque<WatchedRound> rounds;
-  double loss_sum = 0;
-  uint32_t update_count = 0;
+  LossTally losses;
 };
 
 // Whether the run improves, with the likely cause and the remedy where there is one.

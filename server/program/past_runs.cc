@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "server/coordinator/ledger.h"
 #include "server/coordinator/quality.h"
 #include "server/program/config.h"
 #include "server/run/run_core.h"
@@ -24,16 +25,15 @@ class JournalEnd {
       version_ = version_count_ == 0 ? record.version() : version_;
       ++version_count_;
     } else if (record.kind() == RecordKind::kUpdate && version_count_ == 1) {
-      loss_sum_ += static_cast<double>(record.loss_before());
-      ++update_count_;
+      losses_.take(record);
     }
     return version_count_ < 2;
   }
   void write(PastRun* out) const {
     out->versions = version_;
     out->ended_ms = last_ms_;
-    if (update_count_ > 0) {
-      out->loss = loss_sum_ / update_count_;
+    if (losses_.count > 0) {
+      out->loss = losses_.mean_before();
     }
     if (const Quality* const latest = book_.latest()) {
       out->quality = quality_text(book_.metric(), latest->metric);
@@ -45,8 +45,7 @@ class JournalEnd {
   uint64_t last_ms_ = 0;
   uint32_t version_ = 0;
   uint32_t version_count_ = 0;
-  double loss_sum_ = 0;
-  uint32_t update_count_ = 0;
+  LossTally losses_;
 };
 
 }  // namespace

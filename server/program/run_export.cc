@@ -102,8 +102,10 @@ class Writer {
     }
     entry["steps"] = r.steps_done();
     entry["step_time_us"] = r.step_time_us();
-    entry["loss_before"] = static_cast<double>(r.loss_before());
-    entry["loss_after"] = static_cast<double>(r.loss_after());
+    if (r.tells_losses()) {
+      entry["loss_before"] = static_cast<double>(r.loss_before());
+      entry["loss_after"] = static_cast<double>(r.loss_after());
+    }
     const UpdateNotes notes = r.notes();
     if (notes.line) {
       entry["line"] = {{"slope", static_cast<double>(notes.line->slope)},

@@ -17,10 +17,11 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kIds[] = {
-    "database_moved",  "storage_failed",   "nobody_capable", "stalled_by_cause", "stalled",      "waits_for_fleet",
-    "diverged",        "waits_for_device", "not_capable",    "never_connected",  "silent",       "not_improving",
-    "updates_refused", "disk_low",         "clock_behind",   "certificate_ends", "places_short", "connections_refused",
-    "units_outlier",   "cannot_evaluate",  "old_firmware",   "still_falling",    "settled",      "paused",
+    "database_moved",   "storage_failed", "nobody_capable",      "stalled_by_cause", "stalled",
+    "waits_for_fleet",  "diverged",       "waits_for_device",    "not_capable",      "never_connected",
+    "silent",           "not_improving",  "updates_refused",     "disk_low",         "clock_behind",
+    "certificate_ends", "places_short",   "connections_refused", "units_outlier",    "cannot_evaluate",
+    "no_loss",          "old_firmware",   "still_falling",       "settled",          "paused",
 };
 
 std::string device_command(const char* verb, const std::string& name) {
@@ -39,28 +40,6 @@ std::string number_of(double value) {
   std::array<char, 32> text = {};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4).ptr;
   return {text.data(), end};
-}
-
-// "problem:logistic,manifold:sphere" as people say it.
-std::string lacks_text(const std::string& lacks) {
-  std::string text;
-  for (size_t at = 0; at < lacks.size();) {
-    const size_t end = std::min(lacks.find(',', at), lacks.size());
-    const std::string one = lacks.substr(at, end - at);
-    const size_t colon = std::min(one.find(':'), one.size());
-    const std::string kind = one.substr(0, colon);
-    const std::string what = colon < one.size() ? one.substr(colon + 1) : "";
-    text += text.empty() ? "" : " and ";
-    if (kind == "samples") {
-      text.append(what).append(" samples");
-    } else if (kind == "network") {
-      text.append("the run's network ").append(what);
-    } else {
-      text.append("the ").append(kind).append(" ").append(what);
-    }
-    at = end + 1;
-  }
-  return text;
 }
 
 bool is_over(gs_RunState state) {
@@ -147,7 +126,7 @@ void add_device(const DeviceStatus& device, const WatchSnapshot& s, FleetView* o
     out->lacking[device.image.lacks].add(device.name);
     out->firmware_of_lacking = device.firmware_version;
   } else if (!device.is_capable || device.last_verdict == gs_Verdict_VERDICT_REFUSED) {
-    out->refused[reason_name(device.last_reason)].add(device.name);
+    out->refused[refusal_text(device.last_reason)].add(device.name);
   }
 }
 
@@ -586,6 +565,17 @@ void add_evaluation(Sentences* out) {
                std::string(names.which("that device", "those devices")) + ".");
 }
 
+// Devices keep their losses by default, and a run that evaluates nothing is then judged by nobody.
+void add_no_loss(Sentences* out) {
+  const auto& rounds = out->s.rounds;
+  const auto has_loss = [](const WatchedRound& round) { return round.summary.has_losses; };
+  if (rounds.size() >= kProgressFirst && std::none_of(rounds.end() - kProgressFirst, rounds.end(), has_loss) &&
+      !is_over(out->s.run_state) && !asks_for_evaluations(out->s)) {
+    out->add("no_loss", AttentionLevel::kAdvice, "No device tells its losses, so nobody sees whether the run improves.",
+             "Begin a run with holdout_share = 0.1 and evaluation_period = 1, or start clients with --send-losses.");
+  }
+}
+
 // ---- What is around the run ----
 
 void add_firmware(Sentences* out) {
@@ -685,6 +675,7 @@ std::vector<Attention> attention_of(const WatchSnapshot& snapshot) {
   add_connections(&out);
   add_units(&out);
   add_evaluation(&out);
+  add_no_loss(&out);
   add_firmware(&out);
   return out.take();
 }

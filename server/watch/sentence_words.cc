@@ -57,6 +57,27 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string lacks_text(const std::string& lacks) {
+  std::string text;
+  for (size_t at = 0; at < lacks.size();) {
+    const size_t end = std::min(lacks.find(',', at), lacks.size());
+    const std::string one = lacks.substr(at, end - at);
+    const size_t colon = std::min(one.find(':'), one.size());
+    const std::string kind = one.substr(0, colon);
+    const std::string what = colon < one.size() ? one.substr(colon + 1) : "";
+    text += text.empty() ? "" : " and ";
+    if (kind == "samples") {
+      text.append(what).append(" samples");
+    } else if (kind == "network") {
+      text.append("the run's network ").append(what);
+    } else {
+      text.append("the ").append(kind).append(" ").append(what);
+    }
+    at = end + 1;
+  }
+  return text;
+}
+
 std::optional<std::vector<uint32_t>> release_of(const std::string& text) {
   std::vector<uint32_t> parts;
   const char* at = text.data();

@@ -151,7 +151,8 @@ def play(folder, home, kind, keys, has_board):
             else:
                 words = [fleet.CLIENT, "--data", shard, "--retry-ms", 100, "--until-finished", "--state", "none",
                          *CLIENT_WORDS[kind]]
-            processes[name] = fleet.Process(name, [*words, "--server", f"127.0.0.1:{port}", "--identity", identity])
+            processes[name] = fleet.Process(name, [*words, "--server", f"127.0.0.1:{port}", "--identity", identity,
+                                                   "--no-floors"])
         ends = [processes[f"device{device}"].wait_for_line("event=finished", SECONDS_MAX) for device in range(2)]
         if None in ends:
             lines = [f"{name}: {line}" for name, process in processes.items() for line in list(process.lines)[-8:]]

@@ -85,7 +85,7 @@ class Fleet:
         fleet.command([fleet.SERVER, "device", "add", name, "--config", self.config, "--out", identity],
                       "enrolling a device")
         self.processes[name] = fleet.Process(name, [*words, "--server", f"127.0.0.1:{self.port}",
-                                                    "--identity", identity])
+                                                    "--identity", identity, "--no-floors"])
         return self.processes[name]
 
     def start_board(self, name, data, trained):

@@ -75,7 +75,7 @@ def play(folder, home, keys, kinds):
     try:
         for device, kind in enumerate(kinds):
             name, identity = f"device{device}", home / f"{device}.identity"
-            shared = ["--server", f"127.0.0.1:{port}", "--identity", identity]
+            shared = ["--server", f"127.0.0.1:{port}", "--identity", identity, "--no-floors"]
             fleet.command([fleet.SERVER, "device", "add", name, "--config", config, "--out", identity], "enrolling")
             if kind == "native":
                 words = [fleet.CLIENT, "--data", folder / f"{device}.gsd", "--retry-ms", 100, "--until-finished",

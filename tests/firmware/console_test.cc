@@ -128,6 +128,7 @@ void tell_status() {
   const std::string identity = identity_text();
   std::vector<uint8_t> arena(1 << 16);
   gs_config config = {};
+  config.privacy = no_privacy();
   config.firmware_version = "1.2";
   config.identity_text = identity.data();
   config.identity_size = identity.size();

@@ -97,6 +97,57 @@ void train_from_c() {
 
 TEST(GradstreamDevice, TrainsAnApplicationInC) { IN_A_PROCESS(train_from_c()); }
 
+// All zero are the defaults: five samples are too few for an estimate, and the server hears why.
+void refuse_by_default() {
+  FakeWorld world(run_of({3, 1}));
+  Memory memory;
+  const std::vector<float> samples = {1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+  const gs_sample_source source = gs_test_c_samples(samples.data(), 5);
+  gs_config config = base_config(memory);
+  config.privacy = {};
+  config.samples = &source;
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  gs_status_view status = {};
+  for (int turn = 0; turn < 20000 && status.tasks_refused == 0; ++turn) {
+    world.pass(gs_poll(fake_port().now_ms));
+    gs_status(&status);
+  }
+  EXPECT_EQ(status.last_reason, static_cast<uint32_t>(gs_Reason_REASON_PRIVACY));
+  EXPECT_EQ(status.updates_folded, 0u);
+  const gs_Hello& hello = world.server.last_hello;
+  EXPECT_EQ(hello.sample_count, 4u);
+  EXPECT_EQ(hello.capabilities.features >> gs_Feature_FEATURE_NO_LOSSES & 1U, 1u);
+}
+
+TEST(GradstreamDevice, WithoutAWordItsFloorsAreSafe) { IN_A_PROCESS(refuse_by_default()); }
+
+// Each member of gs_privacy reaches the client.
+void train_above_own_floors() {
+  FakeWorld world(run_of({3, 1}));
+  Memory memory;
+  const std::vector<float> samples = {1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+  const gs_sample_source source = gs_test_c_samples(samples.data(), 5);
+  gs_config config = base_config(memory);
+  config.privacy = {.batch_size_min = 5,
+                    .local_step_count_min = 2,
+                    .scalars_per_sample_max = 2,
+                    .sends_losses = true,
+                    .skips_evaluation = true,
+                    .sample_count = GS_COUNT_NONE};
+  config.samples = &source;
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  ASSERT_TRUE(run_to_end(world));
+  gs_status_view status;
+  gs_status(&status);
+  EXPECT_EQ(status.updates_folded, 4u);
+  const gs_Hello& hello = world.server.last_hello;
+  EXPECT_EQ(hello.sample_count, 1u);
+  EXPECT_EQ(hello.capabilities.features >> gs_Feature_FEATURE_NO_LOSSES & 1U, 0u);
+  EXPECT_EQ(hello.capabilities.features >> gs_Feature_FEATURE_EVALUATION & 1U, 0u);
+}
+
+TEST(GradstreamDevice, TakesTheFloorsOfItsApplication) { IN_A_PROCESS(train_above_own_floors()); }
+
 // Samples as bytes beside the callback: kpca asks for none of their values.
 void train_from_bytes() {
   FakeWorld world(run_of({3, 1}));

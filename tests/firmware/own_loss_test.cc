@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "firmware/client_main.h"
 #include "firmware/linked_problem.h"
 #include "tests/support/fake_world.h"
 
@@ -54,6 +55,7 @@ std::vector<float> train(const gs_linked_problem* linked, const char* name, Stre
   identity += "\n";
   std::vector<uint8_t> arena(1 << 16);
   gs_config config = {};
+  config.privacy = no_privacy();
   config.firmware_version = "test";
   config.identity_text = identity.data();
   config.identity_size = identity.size();

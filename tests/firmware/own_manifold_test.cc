@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "firmware/client_main.h"
 #include "firmware/linked_problem.h"
 #include "firmware/registry.h"
 #include "runtime/link/client_run.h"
@@ -82,6 +83,7 @@ TEST(OwnManifold, AClientThatHasItEndsWithTheServersModel) {
   const gs_sample_source samples = {nullptr, 20, kDimension, read_sample};
   std::vector<uint8_t> arena(1 << 16);
   gs_config config = {};
+  config.privacy = no_privacy();
   config.firmware_version = "test";
   config.identity_text = identity.data();
   config.identity_size = identity.size();

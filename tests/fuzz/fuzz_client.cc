@@ -401,6 +401,7 @@ class World {
     ClientConfig config;
     config.registry = registry_of({&problem_, 1});
     config.firmware_version = "fuzz";
+    config.floors = no_floors();
     config.can_dial = config_.can_dial;
     config.has_storage = config_.has_storage;
     memory_ = std::make_unique<TestArena>(kArenaSize);

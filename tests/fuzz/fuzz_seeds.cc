@@ -70,7 +70,7 @@ std::vector<DeviceMessage> device_messages() {
   tangent.encoding = gs_Encoding_ENCODING_BF16;
   tangent.value_count = 12;
   tangent.values.size = 24;
-  all[4].body.task_refused = {1, gs_Reason_REASON_OUT_OF_MEMORY, 0, 0, 0, 0};
+  all[4].body.task_refused = {1, gs_Reason_REASON_PRIVACY, 0, 1, 8, 65535, gs_Floor_FLOOR_BATCH_SIZE};
   all[5].body.status_report.uptime_s = 77;
   return all;
 }

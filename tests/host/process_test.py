@@ -169,7 +169,7 @@ class Process(unittest.TestCase):
     def client_words(self, *more, **changes):
         chosen = {"server": f"127.0.0.1:{self.port}", "identity": self.home / "a.id", "data": self.home / "data.gsd",
                   "retry-ms": 20} | changes
-        return [CLIENT, *[part for key, value in chosen.items() for part in (f"--{key}", value)], *more]
+        return [CLIENT, *[part for key, value in chosen.items() for part in (f"--{key}", value)], "--no-floors", *more]
 
     def identity(self):
         path = self.home / "a.id"

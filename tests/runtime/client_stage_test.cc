@@ -329,7 +329,7 @@ TEST(ClientStage, SlicesAndLostSessionsChangeNothing) {
 
 TEST(ClientStage, TheOwnerMayKeepTheSums) {
   StagedDevice staged;
-  staged.device.config.refuses_sums = true;
+  staged.device.config.floors.refuses_sums = true;
   staged.link.restart();
   // Another device answers the stages in its place.
   StagedDevice other;

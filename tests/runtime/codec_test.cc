@@ -136,7 +136,7 @@ DeviceMessage make_update_tangent() {
 DeviceMessage make_task_refused() {
   DeviceMessage m = {};
   m.which_body = gs_DeviceMessage_task_refused_tag;
-  m.body.task_refused = {14, gs_REASON_TASK_UNIMPLEMENTED, 0, 0, 0, 0};
+  m.body.task_refused = {14, gs_REASON_TASK_UNIMPLEMENTED, 0, 0, 0, 0, gs_FLOOR_NONE};
   return m;
 }
 
@@ -292,13 +292,13 @@ ServerMessage make_welcome_with_network() {
 
 DeviceMessage make_task_refused_for_a_network() {
   DeviceMessage m = make_task_refused();
-  m.body.task_refused = {14, gs_REASON_WRONG_NETWORK, 0, 0, 0, 0};
+  m.body.task_refused = {14, gs_REASON_WRONG_NETWORK, 0, 0, 0, 0, gs_FLOOR_NONE};
   return m;
 }
 
 DeviceMessage make_task_refused_for_a_sample() {
   DeviceMessage m = make_task_refused();
-  m.body.task_refused = {14, gs_REASON_OUT_OF_RANGE, 18, 2, -1, 1};
+  m.body.task_refused = {14, gs_REASON_OUT_OF_RANGE, 18, 2, -1, 1, gs_FLOOR_NONE};
   return m;
 }
 
@@ -462,6 +462,12 @@ DeviceMessage make_task_refused_for_sums() {
   return m;
 }
 
+DeviceMessage make_task_refused_for_a_floor() {
+  DeviceMessage m = make_task_refused();
+  m.body.task_refused = {14, gs_REASON_PRIVACY, 0, 1, 8, 65535, gs_FLOOR_BATCH_SIZE};
+  return m;
+}
+
 ServerMessage make_welcome_with_units() {
   ServerMessage m = make_welcome_with_network();
   m.body.welcome.network_digest = 0;
@@ -507,6 +513,7 @@ TEST(Codec, GoldenPacketsOfStages) {
   expect_golden("v1_update_tangent_line", make_update_tangent_with_a_line());
   expect_golden("v1_update_tangent_words", make_answer_of_words());
   expect_golden("v1_task_refused_units", make_task_refused_for_sums());
+  expect_golden("v1_task_refused_privacy", make_task_refused_for_a_floor());
   expect_golden("v1_welcome_units", make_welcome_with_units());
   expect_golden("v1_task_stage", make_task_of_a_stage());
   expect_golden("v1_snapshot_units", make_snapshot_of_units());
@@ -589,6 +596,7 @@ TEST(Codec, TruncatedAndFlippedPackets) {
   abuse(make_update_scalars());
   abuse(make_update_tangent());
   abuse(make_task_refused());
+  abuse(make_task_refused_for_a_floor());
   abuse(make_status_report());
   abuse(make_welcome());
   abuse(make_task());
@@ -638,6 +646,9 @@ TEST(Codec, UnknownEnumsAreRefused) {
     EXPECT_EQ(refused(Bytes{0x2a, 0x02, 0x10, reason}, DeviceMessage{}), !is_known) << int{reason};
   }
   EXPECT_STREQ(reason_name(gs_REASON_WRONG_NETWORK), "wrong_network");
+  EXPECT_STREQ(reason_name(gs_REASON_PRIVACY), "privacy");
+  EXPECT_STREQ(floor_name(gs_FLOOR_SCALARS_PER_SAMPLE), "scalars_per_sample");
+  EXPECT_STREQ(floor_name(static_cast<gs_Floor>(_gs_Floor_MAX + 1)), "unknown");
   EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));               // Hello.reset_cause = 6
   EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x08}, ServerMessage{}));               // Wait.cause = 8
   EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));               // Refuse.reason = 127
@@ -714,6 +725,7 @@ TEST(Codec, ServerMessagesOutOfBounds) {
   EXPECT_REFUSED(make_ack, kNotFinite, body.ack.value = INFINITY);
   EXPECT_REFUSED(make_ack, kNotFinite, body.ack.limit = NAN);
   EXPECT_REFUSED(make_ack, kNotFinite, body.ack.step_size = NAN);
+  EXPECT_REFUSED(make_task_refused, kDataCorrupt, body.task_refused.floor = static_cast<gs_Floor>(_gs_Floor_MAX + 1));
   EXPECT_REFUSED(make_task_refused, kNotFinite, body.task_refused.value = NAN);
   EXPECT_REFUSED(make_task_refused, kNotFinite, body.task_refused.least = NAN);
   EXPECT_REFUSED(make_task_refused, kNotFinite, body.task_refused.most = INFINITY);

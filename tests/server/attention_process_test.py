@@ -53,7 +53,7 @@ class Fleet(stall.Fleet):
         source = random.Random(7)
         for index in range(ANSWERING):
             rows = [[*(source.gauss(0, 1) for _ in range(3)), source.choice((0, 1))] for _ in range(40)]
-            self.start_device(index, stall.shard(rows), "--problem", "any")
+            self.start_device(index, stall.shard(rows), "--problem", "any", "--no-floors")
             self.expect(self.devices[-1], "event=problems names=kpca,logistic,least_squares")
         entry = self.expect_attention("waits_for_device", "Each version waits ", " for d2, not heard of since")
         check(entry["level"] == "slows" and "update_goal below 3" in entry["remedy"], entry)

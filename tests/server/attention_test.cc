@@ -336,9 +336,29 @@ TEST_F(AttentionTest, HowTheRunGoes) {
 
 TEST_F(AttentionTest, WorkThatIsRefused) {
   devices_[1].last_verdict = devices_[2].last_verdict = gs_Verdict_VERDICT_REFUSED;
-  devices_[1].last_reason = devices_[2].last_reason = gs_Reason_REASON_OUT_OF_RANGE;
+  devices_[1].last_reason.reason = devices_[2].last_reason.reason = gs_Reason_REASON_OUT_OF_RANGE;
   EXPECT_EQ(said("updates_refused").text,
             "The last work of 2 of 12 devices (pump-2 and pump-3) was refused: out_of_range.");
+  for (size_t i = 0; i < 3; ++i) {
+    devices_[i].is_capable = false;
+    devices_[i].last_reason = {gs_Reason_REASON_PRIVACY, gs_Floor_FLOOR_BATCH_SIZE};
+  }
+  EXPECT_THAT(said("updates_refused").text, HasSubstr("pump-3) was refused: privacy, floor batch_size."));
+}
+
+TEST_F(AttentionTest, ARunWhoseLossesNobodyTells) {
+  for (size_t i = 1; i < s_.rounds.size(); ++i) {
+    s_.rounds[i].summary.has_losses = false;
+  }
+  EXPECT_EQ(said("no_loss").text, "") << "19 rounds";
+  s_.rounds[0].summary.has_losses = false;
+  EXPECT_EQ(said("no_loss").level, AttentionLevel::kAdvice);
+  EXPECT_THAT(said("no_loss").remedy, HasSubstr("holdout_share = 0.1 and evaluation_period = 1"));
+  parameters_->quality->evaluation_period = 1;
+  EXPECT_EQ(said("no_loss").text, "") << "the evaluation tells";
+  parameters_->quality->evaluation_period = 0;
+  s_.rounds.back().summary.has_losses = true;
+  EXPECT_EQ(said("no_loss").text, "") << "one device is enough";
 }
 
 TEST_F(AttentionTest, UnitsEvaluationsAndFirmware) {

@@ -669,7 +669,7 @@ class Commands(unittest.TestCase):
         """A client of device a with --once; its output."""
         (self.home / "a.gsd").write_bytes(shard)
         words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
-                 self.home / "a.gsd", "--once", *options]
+                 self.home / "a.gsd", "--no-floors", "--once", *options]
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
@@ -798,7 +798,7 @@ class Commands(unittest.TestCase):
         for name in names:
             (self.home / f"{name}.gsd").write_bytes(SHARD)
             words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{name}.id", "--data",
-                     self.home / f"{name}.gsd", "--retry-ms", "20"]
+                     self.home / f"{name}.gsd", "--no-floors", "--retry-ms", "20"]
             with open(self.home / f"{name}.log", "wb") as log:
                 client = subprocess.Popen(words, stderr=log)
             self.addCleanup(client.wait)
@@ -1228,8 +1228,8 @@ staleness_max = STALENESS
         (self.home / "a.gsd").write_bytes(SHARD)
         port = server.port if server else 1
         words = [CLIENT, "--server", f"127.0.0.1:{port}", "--identity", self.home / f"{stem or name}.id",
-                 "--claim", self.home / f"{claim}.id", "--name", name, "--data", self.home / "a.gsd", "--once",
-                 "--retry-ms", "20"]
+                 "--claim", self.home / f"{claim}.id", "--name", name, "--data", self.home / "a.gsd", "--no-floors",
+                 "--once", "--retry-ms", "20"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
@@ -1752,7 +1752,7 @@ retry_max_ms = 5
     def start_client(self, server, *identity):
         (self.home / "a.gsd").write_bytes(SHARD)
         words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--data", self.home / "a.gsd", "--until-finished",
-                 "--retry-ms", "20", *identity]
+                 "--no-floors", "--retry-ms", "20", *identity]
         client = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: client.poll() is None and client.kill())
         return client

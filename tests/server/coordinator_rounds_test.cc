@@ -185,6 +185,38 @@ void play_losses(TestServer* server, const std::vector<float>& losses, Real size
   }
 }
 
+// Zeros in place of losses are none, whatever the message says beside.
+TEST(CoordinatorRounds, TheLossesOfARoundAreThoseOfDevicesThatTell) {
+  TestServer server(tangent_parameters());
+  server.start();
+  const auto round = [&](uint32_t telling) {
+    for (uint32_t device = 0; device < 4; ++device) {
+      gs_Hello hello = good_hello(10);
+      hello.capabilities.features |= device < telling ? 0 : 1U << static_cast<uint32_t>(gs_Feature_FEATURE_NO_LOSSES);
+      server.hello(device, hello);
+      server.pull(device);
+      TestUpload upload = server.good_upload(device);
+      upload.loss_before = device < telling ? 2.0F + static_cast<float>(device) : 100;
+      upload.loss_after = device < telling ? 1 : -100.0F;
+      server.upload(device, upload);
+    }
+    return server.coordinator->last_round();
+  };
+  EXPECT_EQ(round(4).loss_before, 3.5);
+  EXPECT_EQ(round(2).loss_before, 2.5) << "the mean over two of four";
+  EXPECT_EQ(server.coordinator->last_round().loss_after, 1);
+  EXPECT_TRUE(server.has_log("round_closed version=2"));
+  EXPECT_FALSE(round(0).has_losses);
+  EXPECT_EQ(server.coordinator->last_round().loss_before, 0);
+  EXPECT_FALSE(server.has_log("version=3 digest=" + hex(server.coordinator->digest()) +
+                              " trigger=goal folded=4 late=0 "
+                              "partial=0 missing=none loss_before"));
+  const RoundSummary before = server.coordinator->last_round();
+  server.restart();
+  EXPECT_EQ(server.coordinator->replayed_rounds().back().has_losses, before.has_losses) << "the journal knows";
+  EXPECT_EQ(server.coordinator->replayed_rounds()[1].loss_before, 2.5);
+}
+
 TEST(CoordinatorRounds, SaysOnceThatTheRunDoesNotImprove) {
   RunParameters p = tangent_parameters();
   p.steps->step_size = 1e-4F;  // which makes the promises of these uploads large

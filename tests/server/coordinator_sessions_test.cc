@@ -143,7 +143,8 @@ TEST(CoordinatorSessions, AnImageWithoutTheSolverGetsNoTask) {
   server.pull(1, false, 0, 0);
   DeviceMessage refused = {};
   refused.which_body = gs_DeviceMessage_task_refused_tag;
-  refused.body.task_refused = {server.task(1)->task_sequence, gs_Reason_REASON_OUT_OF_MEMORY, 0, 0, 0, 0};
+  refused.body.task_refused = {
+      server.task(1)->task_sequence, gs_Reason_REASON_OUT_OF_MEMORY, 0, 0, 0, 0, gs_Floor_FLOOR_NONE};
   server.send(1, refused);
   EXPECT_EQ(server.wait(1)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
   EXPECT_EQ(server.coordinator->counters().tasks_refused, 1U);

@@ -275,7 +275,8 @@ TEST(CoordinatorStages, RingsThatFillAreAskedAgain) {
   for (uint32_t device = 0; device < 4; ++device) {
     DeviceMessage message = {};
     message.which_body = gs_DeviceMessage_task_refused_tag;
-    message.body.task_refused = {server.task(device)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 0, 0, 1, 65535};
+    message.body.task_refused = {
+        server.task(device)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 0, 0, 1, 65535, gs_Floor_FLOOR_NONE};
     server.send(device, message);
   }
   EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
@@ -289,6 +290,55 @@ TEST(CoordinatorStages, RingsThatFillAreAskedAgain) {
   }
   EXPECT_EQ(server.stage(), TaskStage::kSums);
   expect_replays(server);
+}
+
+// Too few samples for the floor of an owner: nobody waits, also after a restart, and it is asked again once more time
+// has passed.
+TEST(CoordinatorStages, WhoHasTooFewSamplesForAFloorIsAskedAgain) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(4);
+  server.refuse_floor(2, gs_Floor_FLOOR_UNIT_SUMS, 31, 32);
+  EXPECT_EQ(server.wait(2)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN);
+  EXPECT_TRUE(server.has_log("task_refused device=d2 task=1 reason=privacy floor=unit_sums value=31 least=32"));
+  for (const uint32_t device : {0U, 1U, 3U}) {
+    server.answer(device);
+  }
+  EXPECT_EQ(server.stage(), TaskStage::kSums) << "nobody waits for it";
+  const uint32_t refused = server.task(2)->task_sequence;
+  server.pull(2);
+  EXPECT_EQ(server.task(2)->task_sequence, refused) << "nor is it asked";
+  server.tick_at(server.now_ms + 3'600'000);
+  server.pull(2, false, 0, 0);
+  EXPECT_EQ(server.task(2)->task_sequence, refused + 1);
+  server.answer(2);
+  for (const uint32_t device : {0U, 1U, 3U}) {
+    server.pull(device);
+    server.answer(device);
+  }
+  EXPECT_EQ(server.stage(), TaskStage::kSquares);
+  server.stage_round(4);
+  server.round(4);
+  EXPECT_EQ(server.coordinator->durable_version(), 4U);
+  expect_replays(server);
+}
+
+TEST(CoordinatorStages, WhereNobodyHasEnoughSamplesForItsFloorTheRunStallsByName) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(4);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.refuse_floor(device, gs_Floor_FLOOR_UNIT_SUMS, 5 + static_cast<float>(device), 32);
+  }
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
+  const StallCause& cause = server.coordinator->stall_cause();
+  EXPECT_EQ(cause.cause, "privacy");
+  EXPECT_NE(cause.text.find("4 of 4 devices (d0,d1,d2,d3) refuse sums over the columns of samples, by the floor "
+                            "unit_sums of their owners: the run has 8 and the least is 32"),
+            std::string::npos)
+      << cause.text;
+  EXPECT_NE(cause.remedy.find("centre = \"none\" and scale = \"none\""), std::string::npos) << cause.remedy;
+  EXPECT_NE(cause.remedy.find("--sums-samples-min"), std::string::npos);
 }
 
 // Sums of a liar are refused by device, column, value and limit, and the fleet goes on without it.
@@ -327,7 +377,8 @@ TEST(CoordinatorStages, ValuesBeyondTheExponentsHoldNobodyUp) {
   server.pull(3);
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_task_refused_tag;
-  message.body.task_refused = {server.task(3)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 1, 1e9F, -32, 32};
+  message.body.task_refused = {
+      server.task(3)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 1, 1e9F, -32, 32, gs_Floor_FLOOR_NONE};
   server.send(3, message);
   EXPECT_TRUE(server.has_log("task_refused device=d3 task=2 reason=out_of_range sample=1 value=1e+09"));
   server.stage_round(3);

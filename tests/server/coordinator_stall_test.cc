@@ -50,7 +50,8 @@ uint32_t refuse_updates(TestServer& server, uint32_t device, Real value = 1000) 
 void refuse_sample(TestServer& server, uint32_t device) {
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_task_refused_tag;
-  message.body.task_refused = {server.task(device)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 18, 2, 0, 1};
+  message.body.task_refused = {
+      server.task(device)->task_sequence, gs_Reason_REASON_OUT_OF_RANGE, 18, 2, 0, 1, gs_Floor_FLOOR_NONE};
   server.send(device, message);
 }
 
@@ -124,6 +125,53 @@ TEST(CoordinatorStall, ValuesThatGrowFromStepToStepAskForAShorterStepAlone) {
   EXPECT_EQ(server.ack(0)->fold_scale_log2, 0U);
   EXPECT_LE(server.ack(0)->step_size, 0.0051F);
   EXPECT_GT(server.ack(0)->step_size, 0);
+}
+
+// A task for one sample: both devices refuse it, and the run says which floor, which key and which option.
+TEST(CoordinatorStall, AFloorOfTheOwnersIsNamedWithItsNumbersAndTheKey) {
+  TestServer server(pair_parameters());
+  server.start();
+  server.join(2);
+  server.refuse_floor(0, gs_Floor_FLOOR_BATCH_SIZE, 1, 8);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE) << "no other task of the run would do";
+  EXPECT_TRUE(
+      server.has_log("task_refused device=d0 task=1 reason=privacy floor=batch_size value=1 least=8 most=65535"));
+  EXPECT_EQ(server.coordinator->device_statuses()[0].last_reason.floor, gs_Floor_FLOOR_BATCH_SIZE);
+  EXPECT_EQ(refusal_text(server.coordinator->device_statuses()[0].last_reason), "privacy, floor batch_size");
+  server.refuse_floor(1, gs_Floor_FLOOR_SCALARS_PER_SAMPLE, 512, 0);
+  const StallCause& cause = server.coordinator->stall_cause();
+  EXPECT_EQ(server.coordinator->run_state(), kStalled);
+  EXPECT_EQ(cause.cause, "privacy");
+  EXPECT_THAT(cause.text,
+              testing::HasSubstr("1 of 2 devices (d0) refuse estimates over samples, by the floor batch_size "
+                                 "of their owners: the run has 1 and the least is 8"));
+  EXPECT_THAT(cause.text, testing::HasSubstr("also privacy: 1 of 2 devices (d1) refuse updates of scalars a sample"));
+  EXPECT_THAT(cause.remedy, testing::HasSubstr("a larger batch_size"));
+  EXPECT_THAT(cause.remedy, testing::HasSubstr("--batch-size-min"));
+  EXPECT_THAT(cause.remedy, testing::HasSubstr("--scalars-per-sample-max"));
+  EXPECT_EQ(server.log_count("run_stalled"), 2U) << "once for each of the causes";
+  // Its owner starts it with other floors: it may answer now.
+  server.hello(0);
+  report(server, 0, 1);
+  server.pull(0);
+  ASSERT_NE(server.task(0), nullptr);
+  server.upload(0, server.good_upload(0));
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+// A server that was restarted has not heard the numbers: it gives one more task, which tells them anew.
+TEST(CoordinatorStall, AFloorIsToldAnewToAServerThatWasRestarted) {
+  TestServer server(pair_parameters());
+  server.start();
+  server.join(2);
+  for (uint32_t device = 0; device < 2; ++device) {
+    server.refuse_floor(device, gs_Floor_FLOOR_LOCAL_STEPS, 3, 5);
+  }
+  const std::string cause = server.coordinator->stall_cause().text;
+  EXPECT_THAT(cause, testing::HasSubstr("2 of 2 devices (d0,d1) refuse tasks of local steps"));
+  server.restart();
+  EXPECT_EQ(server.coordinator->stall_cause().text, cause) << "the journal has it";
+  EXPECT_EQ(refusal_text(server.coordinator->device_statuses()[0].last_reason), "privacy");
 }
 
 TEST(CoordinatorStall, NoDeviceIsAble) {

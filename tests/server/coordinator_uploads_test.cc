@@ -426,7 +426,7 @@ TEST(CoordinatorUploads, TooStaleOrDroppedLateUpdatesAreRefused) {
   EXPECT_EQ(server.ack(3)->retry.max_ms, server.ack(0)->retry.max_ms)
       << "who is late waits no longer than who is in time";
   EXPECT_EQ(server.coordinator->counters().refusals[gs_Reason_REASON_TOO_STALE], 1U);
-  EXPECT_EQ(server.coordinator->device_statuses()[3].last_reason, gs_Reason_REASON_TOO_STALE);
+  EXPECT_EQ(server.coordinator->device_statuses()[3].last_reason.reason, gs_Reason_REASON_TOO_STALE);
 
   for (const uint32_t staleness : {2U, 3U}) {  // two versions are not too many
     TestServer weighted(deadline_parameters());

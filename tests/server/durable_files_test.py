@@ -102,7 +102,7 @@ class DurableFiles(unittest.TestCase):
                     break
             port = line.partition(" port=")[2].split()[0]
             self.run_program(CLIENT, "--server", f"127.0.0.1:{port}", *client_words, "--data", self.home / "a.gsd",
-                             "--state", self.home / "state", "--once", "--retry-ms", "20")
+                             "--state", self.home / "state", "--no-floors", "--once", "--retry-ms", "20")
             server.terminate()
             server.stderr.read()
             self.assertEqual(server.wait(SECONDS_MAX), 0)

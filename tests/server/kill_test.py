@@ -70,7 +70,7 @@ class Run:
         self.devices[index] = fleet.Process(f"device-{index}", [
             fleet.CLIENT, "--server", f"127.0.0.1:{self.port}", "--identity", self.home / f"{index}.identity",
             "--data", self.home / f"{index}.gsd", "--state", self.home / f"state-{index}", "--retry-ms", 10,
-            "--step-delay-ms", 1, "--until-finished"])
+            "--no-floors", "--step-delay-ms", 1, "--until-finished"])
 
     def wait_for_news(self, line_count, deadline):
         """False when the run is near its end or the time is over."""

@@ -390,7 +390,7 @@ class Networks(unittest.TestCase):
         data = self.home / "data.gsd"
         data.write_bytes(shard())
         return [CLIENT, "--server", f"127.0.0.1:{port}", "--identity", self.home / f"{name}.identity", "--data", data,
-                "--retry-ms", 50, *more]
+                "--no-floors", "--retry-ms", 50, *more]
 
     def test_a_network_is_trained_to_one_digest(self):
         config = self.configure(devices=2)

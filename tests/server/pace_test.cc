@@ -85,6 +85,7 @@ struct PacedDevice {
     ClientConfig out;
     out.registry = {all_manifolds(), kEstimators, kSolvers, {&problem, 1}};
     out.firmware_version = "paced";
+    out.floors = no_floors();
     out.jitter_seed = index + 1;
     return out;
   }

@@ -145,6 +145,13 @@ export const NEEDS = [
     command: '',
   },
   {
+    id: 'no_loss',
+    level: 'advice',
+    text: 'No device tells its losses, so nobody sees whether the run improves.',
+    remedy: 'Begin a run with holdout_share = 0.1 and evaluation_period = 1, or start clients with --send-losses.',
+    command: '',
+  },
+  {
     id: 'old_firmware',
     level: 'advice',
     text: '2 of 12 devices (attic and bath) run old firmware, such as 0.9.1; the newest in the fleet is 1.0.0.',

@@ -83,7 +83,8 @@ class Run:
                           "enrolling")
             self.processes.append(fleet.Process(name, [
                 fleet.CLIENT, "--server", f"127.0.0.1:{self.ports[0]}", "--identity", f"{files}.identity",
-                "--data", f"{files}.gsd", "--state", "none", "--step-delay-ms", delay]))
+                "--data", f"{files}.gsd", "--state", "none", "--no-floors",
+                "--step-delay-ms", delay]))
 
     def be_refused(self):
         """A peer without TLS, a name that nobody enrolled, another key, and a path that is not there."""

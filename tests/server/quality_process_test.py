@@ -46,7 +46,7 @@ def check_quality(home):
                evaluation_period=2) as run:
         run.serve()
         for index, rows in enumerate(data):
-            run.start_device(index, shard(rows))
+            run.start_device(index, shard(rows), "--no-floors")
         run.expect(run.server, "event=run_finished")
         run.wait_until(lambda: "gradstream_quality_version 4\n" in run.get("/metrics")[1], "no quality in /metrics")
         told = json.loads(run.get("/status")[1])["run"]["quality"]

@@ -215,6 +215,92 @@ TEST(RunProgress, LossesOfHeldOutSamplesDriftToo) {
   }
 }
 
+// An update of a device that keeps its losses. loss: on the samples that it holds out; none: it evaluates nothing.
+JournalRecord quiet_update(uint32_t device, uint32_t number, std::optional<float> loss) {
+  UpdateNotes notes;
+  notes.hides_losses = true;
+  if (loss) {
+    notes.evaluation = UpdateEvaluation{9, *loss, 0};
+  }
+  return JournalRecord::update({.device = device,
+                                .base_version = number,
+                                .version = number + 1,
+                                .steps_done = 1,
+                                .weight = 1,
+                                .verdict = gs_Verdict_VERDICT_FOLDED,
+                                .notes = notes});
+}
+
+TEST(RunProgress, WhereNobodyTellsItsLossTheSamplesHeldOutDo) {
+  RunProgress told(parameters_of(4)), quiet(parameters_of(4)), silent(parameters_of(4));
+  feed_bounces(&told, 4, 40);
+  for (uint32_t round = 0; round < 40; ++round) {
+    for (uint32_t device = 0; device < 4; ++device) {
+      quiet.follow(quiet_update(device, round, bounce(round)));
+      silent.follow(quiet_update(device, round, {}));
+    }
+    quiet.follow(version(round + 1, 3.0F));
+    silent.follow(version(round + 1, 3.0F));
+  }
+  EXPECT_EQ(quiet.view().state, ProgressState::kNotImproving);
+  EXPECT_EQ(quiet.view(), told.view()) << "the same losses say the same";
+  EXPECT_EQ(silent.view().state, ProgressState::kStarting) << "zeros are no losses";
+}
+
+// Losses of one kind do not compare with those of the other: the first round that has any decides.
+TEST(RunProgress, TheKindOfLossDoesNotChangeWithinARun) {
+  RunProgress progress(parameters_of(2));
+  for (uint32_t round = 0; round < 10; ++round) {
+    progress.follow(quiet_update(0, round, 1.0F));
+    if (round == 5) {
+      progress.follow(update(1, round, 1000));
+    } else {
+      progress.follow(quiet_update(1, round, 1.0F));
+    }
+    progress.follow(version(round + 1, 1.0F));
+    EXPECT_EQ(progress.view().first_loss, 1);
+    EXPECT_EQ(progress.view().loss, 1);
+  }
+  RunProgress mixed(parameters_of(2));
+  for (uint32_t round = 0; round < 10; ++round) {
+    mixed.follow(update(0, round, 7));
+    mixed.follow(quiet_update(1, round, 1.0F));
+    mixed.follow(version(round + 1, 1.0F));
+    EXPECT_EQ(mixed.view().loss, 7) << "the mean over those that tell";
+  }
+}
+
+TEST(RunProgress, ACheckpointKnowsWhichLossesAreWatched) {
+  RunProgress progress(parameters_of(2));
+  const auto play = [](RunProgress* one, uint32_t round) {
+    one->follow(quiet_update(0, round, 1 + 0.1F * static_cast<float>(round)));
+    one->follow(quiet_update(1, round, 1));
+    one->follow(version(round + 1, 1.0F));
+  };
+  for (uint32_t round = 0; round < 5; ++round) {
+    play(&progress, round);
+  }
+  StateArchive out;
+  progress.exchange(out);
+  StateArchive in(out.bytes());
+  RunProgress restored(parameters_of(2));
+  restored.exchange(in);
+  EXPECT_TRUE(in.is_sound() && in.is_at_end());
+  restored.follow(update(0, 5, 1000));
+  restored.follow(version(6, 1.0F));
+  EXPECT_LT(restored.view().loss, 2) << "it watches the samples held out";
+  // A checkpoint of the release before has no such fields, and reads.
+  StateArchive first;
+  first.set_form(1);
+  RunProgress(parameters_of(2)).exchange(first);
+  StateArchive old(first.bytes());
+  old.set_form(1);
+  RunProgress begun(parameters_of(2));
+  begun.exchange(old);
+  EXPECT_TRUE(old.is_sound() && old.is_at_end());
+  EXPECT_LT(first.bytes().size(), out.bytes().size());
+}
+
 // Every rule tells what its step promises, and a replay comes to the same state as the life before it.
 TEST(RunProgress, EveryRuleTellsItsPromiseAndAReplayTheSameState) {
   RunParameters memory = scalar_parameters();

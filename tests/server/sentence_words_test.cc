@@ -14,6 +14,7 @@ TEST(SentenceWords, PeopleReadThem) {
   EXPECT_EQ(duration_text(5 * 86'400'000ULL), "5 days");
   EXPECT_EQ(size_text(900), "900 bytes");
   EXPECT_EQ(size_text(120ULL << 20), "120 MiB");
+  EXPECT_EQ(lacks_text("problem:logistic,samples:40"), "the problem logistic and 40 samples");
   EXPECT_EQ(shell_word("pump-12"), "pump-12");
   EXPECT_EQ(shell_word("a b"), "'a b'");
   EXPECT_EQ(shell_word(""), "''");

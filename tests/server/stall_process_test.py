@@ -136,7 +136,7 @@ def check_raw_data(home):
     rows = [shard(machine_rows(source)) for _ in range(DEVICES)]
     with Fleet(home, manifold="stiefel", rows=4, cols=2, problem="kpca") as run:
         run.serve()
-        clients = [run.start_device(index, rows[index]) for index in range(DEVICES)]
+        clients = [run.start_device(index, rows[index], "--send-losses") for index in range(DEVICES)]
         line = run.expect(clients[0], "event=refused reason=out_of_range")
         check(all(word in line for word in ("value=", "limit=128", "remedy=", "fold_scale_log2", "step_size")), line)
         stall = run.expect_cause("out_of_range", "fold_scale_log2 = 24", "below 128")
@@ -155,7 +155,7 @@ def check_raw_data(home):
             client.stop()
         run.serve(*more)
         for index in range(DEVICES):
-            run.start_device(index, rows[index])
+            run.start_device(index, rows[index], "--send-losses")
         run.expect_progress(60)
         closed = [fleet.fields(line) for line in run.server.lines if "event=round_closed" in line]
         first, last = float(closed[0]["loss_before"]), float(closed[59]["loss_before"])

@@ -219,6 +219,50 @@ TEST(StartFold, EveryRuleThatFoldsTangentsFindsItsStep) {
   }
 }
 
+// A device whose owner keeps trial losses is waited for by nobody in these stages, trains, and is asked again in time.
+TEST(StartFold, WhoKeepsItsTrialsTrainsAllTheSame) {
+  StepFleet fleet(automatic());
+  fleet.round();
+  ASSERT_EQ(fleet.stage(), gs_Stage_STAGE_TRIALS);
+  fleet.pull(3);
+  fleet.refuse_floor(3, gs_Floor_FLOOR_TRIAL_STEPS, 31, 32);
+  EXPECT_EQ(fleet.wait(3)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN);
+  EXPECT_TRUE(fleet.has_log("task_refused device=d3 task=2 reason=privacy floor=trial_steps value=31 least=32"));
+  for (const uint32_t device : {0U, 1U, 2U}) {
+    fleet.answer(device);
+  }
+  EXPECT_EQ(fleet.stage(), gs_Stage_STAGE_START) << "nobody waits for it";
+  for (const uint32_t device : {0U, 1U, 2U}) {
+    fleet.answer(device);
+  }
+  EXPECT_EQ(fleet.stage(), gs_Stage_STAGE_TRIALS) << "nor in the next one";
+  for (const uint32_t device : {0U, 1U, 2U}) {
+    fleet.answer(device);
+  }
+  EXPECT_EQ(fleet.stage(), gs_Stage_STAGE_TRAIN);
+  fleet.round();
+  EXPECT_EQ(fleet.ack(3)->verdict, gs_Verdict_VERDICT_FOLDED);
+  expect_replays(fleet);
+}
+
+TEST(StartFold, WhereAllKeepTheirTrialsTheRunStallsByNameAndAsksAgain) {
+  StepFleet fleet(automatic());
+  fleet.round();
+  for (uint32_t device = 0; device < 4; ++device) {
+    fleet.pull(device);
+    fleet.refuse_floor(device, gs_Floor_FLOOR_TRIAL_STEPS, 20 + static_cast<float>(device), 32);
+  }
+  EXPECT_EQ(fleet.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
+  EXPECT_EQ(fleet.coordinator->stall_cause().cause, "privacy");
+  EXPECT_THAT(
+      fleet.coordinator->stall_cause().text,
+      testing::HasSubstr("4 of 4 devices (d0,d1,d2,d3) refuse trial losses of samples, by the floor trial_steps"));
+  EXPECT_THAT(fleet.coordinator->stall_cause().remedy, testing::HasSubstr("a number as step_size in place of auto"));
+  fleet.tick_at(fleet.now_ms + 3'600'000);
+  fleet.round();
+  EXPECT_EQ(fleet.stage(), gs_Stage_STAGE_START) << "their rings have filled";
+}
+
 // d goes down beside the model; a stage leaves both as they are.
 TEST(StartFold, ARunOfMeansKeepsItsCorrectionThroughTheStages) {
   RunParameters p = automatic();

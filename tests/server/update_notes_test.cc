@@ -1,6 +1,7 @@
 #include "server/journal/update_notes.h"
 
 #include <cmath>
+#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -12,9 +13,10 @@ namespace {
 TEST(UpdateNotes, EachPartComesBack) {
   const UpdateLine line{-1.5F, 0x1p-140F};
   const UpdateEvaluation evaluation{kSampleCountMax, -3.25F, 0.942F};
-  const UpdateNotes all[] = {{}, {line, {}}, {{}, evaluation}, {line, evaluation}};
-  const size_t sizes[] = {0, 9, 13, 21};
-  for (size_t i = 0; i < 4; ++i) {
+  const UpdateNotes all[] = {
+      {}, {line, {}}, {{}, evaluation}, {line, evaluation}, {{}, {}, true}, {line, {}, true}, {{}, evaluation, true}};
+  const size_t sizes[] = {0, 9, 13, 21, 1, 9, 13};
+  for (size_t i = 0; i < std::size(all); ++i) {
     const std::vector<uint8_t> bytes = encode_notes(all[i]);
     EXPECT_EQ(bytes.size(), sizes[i]);
     UpdateNotes back;
@@ -41,7 +43,7 @@ TEST(UpdateNotes, OtherBytesAreCorrupt) {
   std::vector<uint8_t> longer = good;
   longer.push_back(0);
   EXPECT_EQ(decode_notes(longer, &out), Status::kDataCorrupt);
-  for (const uint8_t parts : {0, 1, 2, 4, 7, 255}) {
+  for (const uint8_t parts : {0, 1, 2, 4, 5, 6, 8, 11, 255}) {
     std::vector<uint8_t> other = good;
     other[0] = parts;
     EXPECT_EQ(decode_notes(other, &out), Status::kDataCorrupt) << int{parts};

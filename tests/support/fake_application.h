@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "firmware/client_main.h"
 #include "firmware/gradstream_device.h"
 #include "tests/support/fake_world.h"
 
@@ -29,6 +30,7 @@ struct ApplicationMemory {
 
 inline gs_config base_config(ApplicationMemory& memory) {
   gs_config config = {};
+  config.privacy = no_privacy();
   config.firmware_version = "test";
   config.identity_text = kIdentityText.data();
   config.identity_size = kIdentityText.size();

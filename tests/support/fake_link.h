@@ -26,6 +26,7 @@ struct FakeDevice {
     config.board = "a board of the workbench";  // its last letter is one too many
     config.jitter_seed = 17;
     config.has_storage = true;
+    config.floors = no_floors();
     config.steps = {[](void* context, uint32_t index, uint8_t* out, size_t capacity) -> Result<size_t> {
                       const std::vector<Bytes>& kept = static_cast<FakeDevice*>(context)->steps;
                       if (index >= kept.size()) {

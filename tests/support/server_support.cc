@@ -122,7 +122,8 @@ gs_Hello good_hello(uint32_t sample_count) {
   gs_Hello hello = {};
   hello.protocol_version = kProtocolVersion;
   hello.capabilities.manifolds = hello.capabilities.solvers = ~0U;
-  hello.capabilities.estimators = hello.capabilities.encodings = hello.capabilities.features = ~0U;
+  hello.capabilities.estimators = hello.capabilities.encodings = ~0U;
+  hello.capabilities.features = ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_NO_LOSSES));
   hello.capabilities.problems_count = 1;
   std::strcpy(hello.capabilities.problems[0], "kpca");
   hello.sample_count = sample_count;

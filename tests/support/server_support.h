@@ -167,6 +167,14 @@ class TestServer {
     message.body.pull = {has_model, version, digest, hold_max_ms};
     send(device, message);
   }
+  // The last task goes below a floor of the device's owner, by a number that is to be at least `least`.
+  void refuse_floor(uint32_t device, gs_Floor floor, float value, float least) {
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_task_refused_tag;
+    message.body.task_refused = {
+        task(device)->task_sequence, gs_Reason_REASON_PRIVACY, 0, value, least, kSampleCountMax, floor};
+    send(device, message);
+  }
   void upload(uint32_t device, const TestUpload& upload) {
     for (const DeviceMessage& message : upload_messages(upload)) {
       send(device, message);

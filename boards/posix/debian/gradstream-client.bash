@@ -14,16 +14,18 @@ _gradstream_client() {
     --key-exchange) words='psk_dhe_ke psk_ke' ;;
     --log-time) words='auto on off' ;;
     --power) words='mains battery' ;;
+    --sample-count) words='bucket exact none' ;;
     --delimiter) words='auto comma semicolon tab blank' ;;
     --decimal) words='auto point comma' ;;
     --problem)
       words='any kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet
         network'
       ;;
-    --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib | --threshold) ;;
+    --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib | --threshold | --batch-size-min | --local-step-count-min | --scalars-per-sample-max | --sums-samples-min | --trials-samples-min) ;;
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --claim-unproven --name --data --label
-        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --power --log-time --no-sums --score --threshold --once
+        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --power --log-time --no-sums --batch-size-min --local-step-count-min --scalars-per-sample-max --sums-samples-min
+        --trials-samples-min --no-tangents --send-losses --no-evaluation --sample-count --no-floors --score --threshold --once
         --until-finished --version --help'
       ;;
   esac

@@ -40,7 +40,7 @@ const GROUPINGS = {
 };
 
 const lastResult = (d) => d.last_verdict === 'none' ? 'none'
-    : d.last_reason === 'none' ? words(d.last_verdict) : `${words(d.last_verdict)}: ${words(d.last_reason)}`;
+    : d.last_reason === 'none' ? words(d.last_verdict) : `${words(d.last_verdict)}: ${words(d.last_reason)}${d.last_floor === 'none' ? '' : `, floor ${words(d.last_floor)}`}`;
 
 export class Fleet {
   constructor() {
