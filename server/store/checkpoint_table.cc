@@ -144,6 +144,7 @@ StoreStatus SqliteStore::read_start(CheckpointHead* out) {
       return StoreStatus::kOk;
     }
   }
+  broken_sequence_ = *first;
   return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
                                                         std::to_string(run_) + " begins at sequence " +
                                                         std::to_string(*first) + ", and no checkpoint leads there; " +

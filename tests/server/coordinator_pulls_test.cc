@@ -513,7 +513,7 @@ TEST(CoordinatorPulls, ARepeatedUpdateIsAnsweredOnce) {
   EXPECT_EQ(fleet.held(), 0U);
 }
 
-// A wrong digest is found as by a Pull: the update does not count, and the device gets the model.
+// An update from another model does not count, and the device gets the model when it pulls.
 TEST(CoordinatorPulls, AWrongDigestGetsASnapshot) {
   FlightFleet fleet(scalar_parameters());
   for (uint32_t device = 0; device < 4; ++device) {
@@ -523,6 +523,8 @@ TEST(CoordinatorPulls, AWrongDigestGetsASnapshot) {
   }
   EXPECT_EQ(fleet.ack(2)->verdict, gs_Verdict_VERDICT_REFUSED);
   EXPECT_EQ(fleet.ack(2)->reason, gs_Reason_REASON_WRONG_VERSION);
+  EXPECT_FALSE(fleet.ack(2)->hold);
+  fleet.pull(2, true, 0, fleet.coordinator->digest() ^ 1, kHoldMs);
   EXPECT_EQ(fleet.told(2)[1], gs_ServerMessage_snapshot_chunk_tag);
   EXPECT_EQ(fleet.coordinator->counters().digest_mismatches, 1U);
 }

@@ -20,6 +20,7 @@
 namespace gradstream {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr const char* kPath = "run.db";
@@ -277,7 +278,9 @@ struct Chained {
         << what;
     EXPECT_LT(count, sequence) << what << ": it was handed out";
     EXPECT_EQ(store.broken_sequence(), sequence) << what;
-    EXPECT_THAT(database.error(), HasSubstr("is damaged at sequence " + std::to_string(sequence) + "; restore"));
+    const std::string number = std::to_string(sequence);
+    EXPECT_THAT(database.error(), AnyOf(HasSubstr("is damaged at sequence " + number + "; restore"),
+                                        HasSubstr("begins at sequence " + number + ", and no checkpoint leads there")));
   }
 
   const Folder folder;
@@ -330,7 +333,8 @@ TEST(JournalTable, AChangedByteOfAnyColumnOfAnyRowIsNamedBySequence) {
           EXPECT_EQ(column, "sequence") << "there is a row of that sequence";
           continue;
         }
-        journal.expect_damage_at(sequence, column + " of " + row + " is " + spoilt + ", was " + literal);
+        const bool is_first = column == "sequence" && sequence == 1;  // the journal begins later
+        journal.expect_damage_at(is_first ? 2 : sequence, column + " of " + row + " is " + spoilt + ", was " + literal);
         const std::string at = column == "sequence" ? spoilt : row;
         ASSERT_TRUE(journal.change("UPDATE journal SET " + column + "=" + literal + " WHERE sequence=" + at));
         ++changes;
