@@ -1125,6 +1125,24 @@ staleness_max = STALENESS
     def diagnose(self, port, name, code=NETWORK):
         return self.doctor(f"127.0.0.1:{port}", code, "--identity", self.home / f"{name}.id")
 
+    def test_a_session_by_a_key_that_a_rotation_has_ended_ends_too(self):
+        self.enrol()
+        server = self.serve("--set", "server.limits.refusal_retry_min_ms=1", "--set",
+                            "server.limits.refusal_retry_max_ms=20")
+        (self.home / "a.gsd").write_bytes(SHARD)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
+                 self.home / "a.gsd", "--retry-ms", "20"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as client:
+            guard = threading.Timer(SECONDS_MAX, client.kill)
+            guard.start()
+            self.assertTrue(any("event=connected" in line for line in client.stderr))
+            self.verb("device", "rotate", "a", "--out", self.home / "a1.id", "--window-s", "0")
+            self.assertTrue(any("wrong key" in line for line in client.stderr), "it waits by the old key for days")
+            guard.cancel()
+            client.kill()
+        self.assertIn("identity=a", server.wait_for("event=tls_expired_key"))
+        self.assertEqual(server.stop(), OK)
+
     def test_a_rotated_key_and_the_states_of_an_identity(self):
         self.enrol()
         server = self.serve()
