@@ -67,6 +67,9 @@ def check_command_line(files):
     expect(run(files.arguments(problem="magic")), 2, "magic")
     expect(run(files.arguments(**{"key-exchange": "rsa"})), 2, "rsa")
     expect(run(files.arguments(power="solar")), 2, "solar", "mains", "battery")
+    for number in (0, -1, 65536, "many"):
+        expect(run(files.arguments(**{"batch-size-min": number})), 2, "batch-size-min", str(number))
+    expect(run(files.arguments(**{"sample-count": "half"})), 2, "half", "bucket", "exact", "none")
 
 
 def check_files(files):

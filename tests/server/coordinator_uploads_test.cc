@@ -331,7 +331,7 @@ TEST(CoordinatorUploads, ARecordWithBrokenNotesDoesNotReplay) {
   for (const JournalRecord& record : server.store.records()) {
     JournalRow row = record.row();
     if (row.kind == RecordKind::kUpdate) {
-      row.notes = {4};
+      row.notes = {8};
     }
     status = other.replay(JournalRecord(row));
   }
