@@ -16,6 +16,8 @@ std::string duration_text(uint64_t time_ms);
 std::string size_text(uint64_t bytes);
 // The word as a shell takes it: in quotes where it needs them.
 std::string shell_word(const std::string& word);
+// A clause as a sentence: its first letter large, a point at its end.
+std::string sentence_of(std::string clause);
 // A release such as "1.12.0" as numbers; none: it is no such text.
 std::optional<std::vector<uint32_t>> release_of(const std::string& text);
 
