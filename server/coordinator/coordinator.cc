@@ -1,5 +1,6 @@
 #include "server/coordinator/coordinator.h"
 
+#include <cmath>
 #include <utility>
 
 #include "runtime/base/products.h"
@@ -364,7 +365,12 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.last_steps = device.tally.last_steps;
     status.last_steps_asked = device.tally.last_steps_asked;
     status.sample_count = device.sample_count;
-    status.is_left_out = device.stages.is_left_out;
+    status.oddity.is_left_out = device.stages.is_left_out;
+    if (const DeviceNorms* const norms = state_->ledger.norms().find(index); norms != nullptr) {
+      status.oddity.norm_ratio = norms->ratio();
+      status.oddity.clipped_share = norms->clipped_share();
+      status.oddity.has_long_updates = norms->is_outlier();
+    }
     status.image = {device.image.arena_size, device.image.features, device.image.problems, device.image.lacks,
                     device.image.reset_cause};
     status.firmware_version = device.image.firmware_version;
@@ -391,6 +397,10 @@ RoundProgressView Coordinator::round_progress() const {
   view.opened_ms = state.opened_ms;
   view.deadline_ms = state.deadline_ms == State::kNever ? 0 : state.deadline_ms;
   view.held = static_cast<uint32_t>(state.pulls.held.size());
+  const uint64_t radius = state.ledger.norms().radius();
+  view.clip_radius = radius == kNoClipRadius ? 0
+                                             : std::ldexp(static_cast<double>(radius),
+                                                          -static_cast<int>(state.parameters.fold->fold_scale_log2));
   return view;
 }
 

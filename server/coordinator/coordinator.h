@@ -76,8 +76,9 @@ struct Action {
   std::string text;                  // kLog: key=value pairs
 };
 
-// What updates said beside their values and was left out; the updates count.
+// What was left out of accepted updates, of their values or of what they said beside them; the updates count.
 struct NoteCounters {
+  uint64_t updates_clipped = 0;         // longer than their radius (docs/algorithms.md, "The clip")
   uint64_t lines_not_finite = 0;        // slope or curvature is no number
   uint64_t evaluations_not_finite = 0;  // loss or metric is no number, a share beyond 1, or of no sample
 };
@@ -189,6 +190,8 @@ struct RoundProgressView {
   uint64_t opened_ms = 0;    // 0: it is not durable yet
   uint64_t deadline_ms = 0;  // report_deadline_ms of it, extensions counted; 0: none runs
   uint32_t held = 0;         // devices whose Pull is held until there is something for them
+  // By which updates of the version that closed last were clipped, in the units of their values; 0: by none.
+  double clip_radius = 0;
 };
 
 // What a device's image is, by its last Hello.
@@ -208,6 +211,15 @@ struct LastReason {
 };
 // "out_of_range"; "privacy, floor batch_size".
 std::string refusal_text(const LastReason& last);
+
+// What a device's numbers are beside the others'.
+struct OddityView {
+  bool is_left_out = false;  // of the fleet's units: its sums do not count
+  // Of its updates, in a run that clips (server/coordinator/norm_book.h); 0: none was measured.
+  double norm_ratio = 0;     // of the last one: norm by median
+  double clipped_share = 0;  // of the last 64
+  bool has_long_updates = false;
+};
 
 // One line of `status`: what a device does in this run.
 struct DeviceStatus {
@@ -237,7 +249,7 @@ struct DeviceStatus {
   uint32_t last_steps = 0;
   uint32_t last_steps_asked = 0;
   uint32_t sample_count = 0;
-  bool is_left_out = false;  // of the fleet's units: its sums do not count
+  OddityView oddity;
   ImageView image;
   std::string firmware_version;
   std::string board;  // "": not reported

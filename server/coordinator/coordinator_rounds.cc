@@ -4,6 +4,7 @@
 
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/advice.h"
+#include "server/run/fold_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
@@ -25,6 +26,12 @@ void Coordinator::State::open_run(uint64_t now_ms) {
   for (const std::string& sentence : advice(parameters)) {
     log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
   }
+  const FoldKeys& fold = parameters.fold.keys();
+  log(LogLevel::kInfo, "run_clip",
+      Fields()
+          .add("fold_weight", name_of(fold.fold_weight))
+          .add("clip_norm", name_of(fold.clip_norm))
+          .add("clip_factor", number_text(static_cast<double>(fold.clip_factor))));
   JournalRecord record = ledger.open_first_version(first_model);
   note_version(record.sequence());
   noted.version_ms = now_ms;
@@ -200,6 +207,29 @@ void add_step(const StepKeeper* steps, RoundSummary* summary) {
 
 }  // namespace
 
+// What the clip of the version that closed found. A device that is long again and again is named once an hour: its
+// scale may be wrong, or it lies.
+void Coordinator::State::note_clip(const ClipTally& tally, uint64_t now_ms) {
+  for (const ClipTally::Norm& one : tally.norms) {
+    counters.notes.updates_clipped += one.norm > tally.radius ? 1 : 0;
+    const DeviceNorms* const norms = ledger.norms().find(one.device);
+    if (norms == nullptr || !norms->is_outlier()) {
+      continue;
+    }
+    DeviceRow& device = ledger.fleet().at(one.device);
+    if (device.meters.outlier_ms != 0 && now_ms - device.meters.outlier_ms < kOutlierLineMs) {
+      continue;
+    }
+    device.meters.outlier_ms = std::max<uint64_t>(now_ms, 1);
+    log(LogLevel::kWarn, "update_outlier",
+        Fields()
+            .add("device", device.name)
+            .add("ratio", number_text(norms->ratio()))
+            .add("clipped_share", number_text(norms->clipped_share()))
+            .add("remedy", "look_at_the_units_and_scale_of_its_samples_or_disable_it"));
+  }
+}
+
 // What the last trials have come to where no step was good.
 void Coordinator::State::log_trials(uint32_t version) {
   const StepDecision decision = ledger.steps() != nullptr ? ledger.steps()->decision() : StepDecision();
@@ -304,6 +334,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
         Fields().add("version", record.version()).add("status", status_text(notes.status)));
   }
   count_notes(record.version(), notes.delay);
+  note_clip(notes.clip, now_ms);
   if (stage != TaskStage::kTrain) {
     log_stage(record.version(), stage, notes.stage);
     log_trials(record.version());

@@ -176,6 +176,7 @@ struct Coordinator::State {
   void log_round(uint64_t digest);
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
+  void note_clip(const ClipTally& tally, uint64_t now_ms);
   void log_trials(uint32_t version);
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 

@@ -125,6 +125,7 @@ struct DeviceMeters {
   RateMeter notice_lines;      // of the log, about anything else that it does
   uint64_t notices_dropped = 0;
   bool is_told_slow = false;  // the log has it
+  uint64_t outlier_ms = 0;    // when the log had its last update_outlier; 0: never
 };
 
 struct DeviceRow {

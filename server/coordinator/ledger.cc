@@ -504,6 +504,7 @@ Status Ledger::put_average(VersionRecord* record) const {
 
 JournalRecord Ledger::close_version(Trigger trigger, ClosingNotes* notes) {
   const bool is_trained = stage() == TaskStage::kTrain;
+  notes->clip = aggregator_->clip_tally();
   VersionRecord record;
   if (!is_trained) {
     record = close_stage(&notes->stage);

@@ -124,6 +124,7 @@ struct ClosingNotes {
   Status status = Status::kOk;  // or why the answers made nothing: the model stands still, the stage is asked anew
   DelayNotes delay;
   StageDecision stage;  // of a version that did not train
+  ClipTally clip;       // of a run that clips
 };
 
 class Ledger {
@@ -176,8 +177,6 @@ class Ledger {
   const QualityBook& quality() const { return books_.quality; }
   // Of a run that clips, as of its last version.
   const NormBook& norms() const { return books_.norms; }
-  // Updates of the open version, of a run that clips.
-  ClipTally clip_tally() const { return aggregator_->clip_tally(); }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   // Whether the open version ends the run: its rounds are done, or end_cause() has something to say. By the records

@@ -19,6 +19,9 @@ inline constexpr uint32_t kNormMemory = 64;
 inline constexpr uint32_t kOutlierCount = 32;
 inline constexpr uint32_t kOutlierFactor = 2;
 
+// Between two lines update_outlier of one device, ms.
+inline constexpr uint64_t kOutlierLineMs = 3'600'000;
+
 // Of one device, as of its last update in a version that closed.
 class DeviceNorms {
  public:

@@ -17,23 +17,15 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kIds[] = {
-    "database_moved",   "storage_failed", "nobody_capable",      "stalled_by_cause", "stalled",
-    "waits_for_fleet",  "diverged",       "waits_for_device",    "not_capable",      "never_connected",
-    "silent",           "not_improving",  "updates_refused",     "disk_low",         "clock_behind",
-    "certificate_ends", "places_short",   "connections_refused", "units_outlier",    "cannot_evaluate",
-    "no_loss",          "old_firmware",   "still_falling",       "settled",          "paused",
+    "database_moved",  "storage_failed",   "nobody_capable",  "stalled_by_cause", "stalled",      "waits_for_fleet",
+    "diverged",        "waits_for_device", "not_capable",     "never_connected",  "silent",       "not_improving",
+    "updates_refused", "disk_low",         "clock_behind",    "certificate_ends", "places_short", "connections_refused",
+    "units_outlier",   "update_outlier",   "cannot_evaluate", "no_loss",          "old_firmware", "still_falling",
+    "settled",         "paused",
 };
 
 std::string device_command(const char* verb, const std::string& name) {
   return std::string("gradstream device ") + verb + " " + (name.starts_with('-') ? "-- " : "") + shell_word(name);
-}
-
-// A clause as a sentence: its first letter large, a point at its end.
-std::string sentence_of(std::string clause) {
-  if (!clause.empty() && clause[0] >= 'a' && clause[0] <= 'z') {
-    clause[0] = static_cast<char>(clause[0] - 'a' + 'A');
-  }
-  return clause.empty() || clause.ends_with('.') ? clause : clause + ".";
 }
 
 std::string number_of(double value) {
@@ -64,6 +56,7 @@ struct FleetView {
   size_t missing_silent_count = 0;         // of these, and silent by now
   uint64_t missing_since_ms = UINT64_MAX;  // when the first of them was heard of last
   SentenceNames left_out;
+  SentenceNames long_updates;
   SentenceNames without_evaluation;
   std::map<std::string, OldFirmware> old_firmware;  // by board
   std::map<std::string, SentenceNames> lacking;     // by what they lack
@@ -115,8 +108,11 @@ void add_device(const DeviceStatus& device, const WatchSnapshot& s, FleetView* o
     out->missing_since_ms = is_heard ? std::min(out->missing_since_ms, device.last_seen_ms) : out->missing_since_ms;
   }
   out->away_count += is_silent ? 1 : 0;
-  if (device.is_left_out) {
+  if (device.oddity.is_left_out) {
     out->left_out.add(device.name);
+  }
+  if (device.oddity.has_long_updates) {
+    out->long_updates.add(device.name);
   }
   const bool can_evaluate = (device.image.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
   if (is_heard && !can_evaluate && asks_for_evaluations(s)) {
@@ -554,6 +550,15 @@ void add_units(Sentences* out) {
                ". Training goes on there, with the units of the others.");
 }
 
+void add_long_updates(Sentences* out) {
+  const SentenceNames& names = out->fleet.long_updates;
+  if (names.count() > 0 && !is_over(out->s.run_state)) {
+    out->add("update_outlier", AttentionLevel::kAdvice,
+             "Half of the last updates of " + names.of(out->fleet.count) + " were longer than twice the median.",
+             "Look at the scale of the samples there. Where they are right, raise clip_factor in the next run.");
+  }
+}
+
 void add_evaluation(Sentences* out) {
   const SentenceNames& names = out->fleet.without_evaluation;
   if (names.count() == 0 || is_over(out->s.run_state)) {
@@ -674,6 +679,7 @@ std::vector<Attention> attention_of(const WatchSnapshot& snapshot) {
   add_clock(&out);
   add_connections(&out);
   add_units(&out);
+  add_long_updates(&out);
   add_evaluation(&out);
   add_no_loss(&out);
   add_firmware(&out);

@@ -94,4 +94,11 @@ std::optional<std::vector<uint32_t>> release_of(const std::string& text) {
   return parts.empty() ? std::nullopt : std::optional(parts);
 }
 
+std::string sentence_of(std::string clause) {
+  if (!clause.empty() && clause[0] >= 'a' && clause[0] <= 'z') {
+    clause[0] = static_cast<char>(clause[0] - 'a' + 'A');
+  }
+  return clause.empty() || clause.ends_with('.') ? clause : clause + ".";
+}
+
 }  // namespace gradstream

@@ -108,6 +108,10 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
     metrics.gauge("gradstream_quality_samples", "Samples that they hold out.",
                   static_cast<double>(s.quality.latest->sample_count));
   }
+  if (s.round.clip_radius > 0) {
+    metrics.gauge("gradstream_clip_radius", "Length to which longer updates of the last version were scaled.",
+                  s.round.clip_radius);
+  }
   if (!s.rounds.empty()) {
     const RoundSummary& last = s.rounds.back().summary;
     metrics.gauge("gradstream_version_timestamp_seconds", "When the newest version was made.",
@@ -306,7 +310,9 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .add("step_time_us", device.step_time_us)
       .add("problems", device.image.problems)
       .add("lacks", device.image.lacks)
-      .add("left_out", device.is_left_out)
+      .add("left_out", device.oddity.is_left_out)
+      .add("norm_ratio", device.oddity.norm_ratio)
+      .add("clipped_share", device.oddity.clipped_share)
       .add("board", device.board)
       .add("firmware", device.firmware_version)
       .word("reset_cause", reset_cause_text(device.image.reset_cause))

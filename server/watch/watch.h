@@ -170,6 +170,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("updates_refused", "Updates refused.", c.updates_refused);
   visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
   visit("updates_loss_not_finite", "Of these, with a loss that is no number.", c.updates_loss_not_finite);
+  visit("updates_clipped", "Updates that were longer than the clip's radius.", c.notes.updates_clipped);
   visit("lines_not_finite", "Lines of updates that were no numbers.", c.notes.lines_not_finite);
   visit("evaluations_not_finite", "Evaluations that were no numbers.", c.notes.evaluations_not_finite);
   visit("updates_still", "Updates of delay rules whose displacement was 0.", c.updates_still);

@@ -361,13 +361,20 @@ TEST_F(AttentionTest, ARunWhoseLossesNobodyTells) {
   EXPECT_EQ(said("no_loss").text, "") << "one device is enough";
 }
 
+TEST_F(AttentionTest, UpdatesThatAreLongAgainAndAgain) {
+  devices_[2].oddity = {false, 9, 1, true};
+  devices_[3].oddity = {false, 1, 0, false};
+  EXPECT_EQ(said("update_outlier").text, "Half of the last updates of pump-3 were longer than twice the median.");
+  EXPECT_THAT(said("update_outlier").remedy, HasSubstr("raise clip_factor"));
+}
+
 TEST_F(AttentionTest, UnitsEvaluationsAndFirmware) {
   s_.outliers = {{"pump-4", 7, 100, 3.25}};
   EXPECT_EQ(said("units_outlier").text,
             "The sums of pump-4 do not count for the units of the fleet's columns. pump-4 has in column 7 100, and the "
             "others allow 3.25.");
   s_.outliers.clear();
-  devices_[4].is_left_out = true;
+  devices_[4].oddity.is_left_out = true;
   EXPECT_THAT(said("units_outlier").text, HasSubstr("The sums of pump-5 do not count"));
   parameters_->quality->evaluation_period = 1;
   for (size_t i = 0; i < 11; ++i) {

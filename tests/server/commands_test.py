@@ -1691,7 +1691,7 @@ retry_max_ms = 5
                   "frames_received", "frames_sent", "wire_bytes_received", "wire_bytes_sent", "store_failures",
                   "fault_lines_dropped", "places_yielded", "sessions_renewed",
                   "claims_granted", "updates_folded", "updates_late", "updates_partial", "updates_refused",
-                  "updates_without_time", "updates_loss_not_finite", "lines_not_finite",
+                  "updates_without_time", "updates_loss_not_finite", "updates_clipped", "lines_not_finite",
                   "evaluations_not_finite", "updates_still", "steps_clamped",
                   "curves_antiparallel", "updates_duplicate", "updates_superseded", "tasks_issued", "tasks_abandoned",
                   "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed",

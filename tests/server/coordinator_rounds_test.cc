@@ -9,6 +9,8 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/norm_book.h"
+#include "server/run/fold_keys.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
@@ -399,6 +401,49 @@ std::vector<uint64_t> visits_of_rounds(uint32_t enrolled) {
 
 TEST(CoordinatorRounds, AVersionCostsItsCohortAndNotItsFleet) {
   EXPECT_EQ(visits_of_rounds(1'000), visits_of_rounds(100'000));
+}
+
+// A device whose updates are long again and again is named, at most once an hour, and its status says how long they
+// are.
+TEST(CoordinatorRounds, AnOutlierIsNamedOnceAnHour) {
+  RunParameters p = scalar_parameters();
+  p.fold.keys().clip_norm = ClipNorm::kMedian;
+  p.trigger->round_count = 100;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  EXPECT_TRUE(server.has_log("run_clip fold_weight=sample_count clip_norm=median clip_factor=4"));
+  const auto round = [&server] {
+    for (uint32_t device = 0; device < 4; ++device) {
+      server.pull(device);
+      TestUpload upload = server.good_upload(device);
+      for (Real& value : upload.values) {
+        value *= device == 2 ? 100 : 1;
+      }
+      server.upload(device, upload);
+    }
+  };
+  for (uint32_t i = 0; i + 1 < kOutlierCount; ++i) {
+    round();
+  }
+  EXPECT_FALSE(server.has_log("update_outlier"));
+  round();
+  EXPECT_TRUE(server.has_log("update_outlier device=d2 ratio="));
+  const auto lines = [&server] { return server.log_count("update_outlier"); };
+  EXPECT_EQ(lines(), 1U);
+  round();
+  EXPECT_EQ(lines(), 1U);
+  server.now_ms += kOutlierLineMs;
+  round();
+  EXPECT_EQ(lines(), 2U);
+  const std::vector<DeviceStatus> statuses = server.coordinator->device_statuses();
+  EXPECT_TRUE(statuses[2].oddity.has_long_updates);
+  EXPECT_GT(statuses[2].oddity.norm_ratio, 10);
+  EXPECT_EQ(statuses[2].oddity.clipped_share, 1);
+  EXPECT_FALSE(statuses[1].oddity.has_long_updates);
+  EXPECT_EQ(statuses[1].oddity.clipped_share, 0);
+  EXPECT_EQ(server.coordinator->counters().notes.updates_clipped, kOutlierCount + 2);
+  EXPECT_GT(server.coordinator->round_progress().clip_radius, 0);
 }
 
 }  // namespace

@@ -138,6 +138,13 @@ export const NEEDS = [
     command: '',
   },
   {
+    id: 'update_outlier',
+    level: 'advice',
+    text: 'Half of the last updates of pump-3 were longer than twice the median.',
+    remedy: 'Look at the scale of the samples there. Where they are right, raise clip_factor in the next run.',
+    command: '',
+  },
+  {
     id: 'cannot_evaluate',
     level: 'advice',
     text: '3 of 12 devices (a, b and c) cannot evaluate, so the quality is that of the others.',

@@ -20,5 +20,11 @@ TEST(SentenceWords, PeopleReadThem) {
   EXPECT_EQ(shell_word(""), "''");
 }
 
+TEST(SentenceWords, AClauseBecomesASentence) {
+  EXPECT_EQ(sentence_of("the disk is full"), "The disk is full.");
+  EXPECT_EQ(sentence_of("Done."), "Done.");
+  EXPECT_EQ(sentence_of(""), "");
+}
+
 }  // namespace
 }  // namespace gradstream
