@@ -108,13 +108,13 @@ FileFault store_identity(const std::string& path, const Identity& identity, cons
 }
 
 // Its name, and what the disk has of it. The name goes first: a process that ends in between leaves no file that is
-// wrong. Whether there is none left; else a line says so.
-bool erase_file(const std::string& path) {
+// wrong. A line says so where that fails: nothing waits for it.
+void erase_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   struct stat info = {};
   int cause = file < 0 || ::fstat(file, &info) != 0 || ::unlink(path.c_str()) != 0 ? errno : 0;
   if (file < 0 && cause == ENOENT) {
-    return true;
+    return;
   }
   cause = cause == 0 ? sync_folder_of(path.c_str()) : cause;
   if (cause == 0) {
@@ -129,7 +129,6 @@ bool erase_file(const std::string& path) {
         ("event=warning reason=\"cannot remove " + path + ": " + cause_text(cause) + "; remove it, it holds a secret\"")
             .c_str());
   }
-  return cause == 0;
 }
 
 // What was drawn for a device that is to be: its key, or where the claim names its server, the secret of which the key
@@ -233,23 +232,28 @@ class Exchange {
   Status status_ = Status::kOk;
 };
 
+// Whose key nobody is to read afterwards.
+struct SecretIdentity : Identity {
+  SecretIdentity() = default;
+  ~SecretIdentity() { mbedtls_platform_zeroize(key, sizeof key); }
+  SecretIdentity(const SecretIdentity&) = delete;
+  SecretIdentity& operator=(const SecretIdentity&) = delete;
+};
+
 // What a device asks for, and what it has when that is granted.
 struct Enrolment {
-  ClaimRequest request;
-  Identity identity;
+  ClaimRequest request;  // holds a key where it is not proven
+  SecretIdentity identity;
   ClaimProof proof;  // request.is_proven
   Enrolment() = default;
-  ~Enrolment() {
-    mbedtls_platform_zeroize(&request, sizeof request);
-    mbedtls_platform_zeroize(&identity, sizeof identity);
-  }
+  ~Enrolment() { mbedtls_platform_zeroize(&request, sizeof request); }
   Enrolment(const Enrolment&) = delete;
   Enrolment& operator=(const Enrolment&) = delete;
 };
 
 // drawn: of prepare_secret(). Codes of prove_as_device().
 Status make_enrolment(const Identity& claim, const ServerKey& server, const Identity& drawn, Enrolment* out) {
-  out->identity = drawn;
+  static_cast<Identity&>(out->identity) = drawn;
   out->request.device = drawn;
   out->request.is_proven = server.is_there;
   if (!server.is_there) {
@@ -313,7 +317,7 @@ int settle(const ClaimRun& run, const Enrolment& wanted, const std::string& pend
   if (const FileFault problem = store_identity(run.identity_path, wanted.identity, {}); !problem.text.empty()) {
     return fail(problem.code, problem.text);
   }
-  (void)erase_file(pending);
+  erase_file(pending);
   port_log_line(("event=claimed device=" + run.name + " identity=" + run.identity_path).c_str());
   return kExitOk;
 }
@@ -335,7 +339,7 @@ int pursue(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, 
         return fail(kExitIdentity, "the claim of the name " + run.name + " was refused: " + why +
                                        "; see claim_refused or tls_claim_ended in the server's log");
       case Attempt::kNotProven:
-        (void)erase_file(pending);
+        erase_file(pending);
         return refuse(kExitServerNotProven, "server_not_proven",
                       "what answered is not the server that made this claim, and was told no key: check --server, and "
                       "that the claim's file is of that server; see claim_refused in its log");
@@ -368,10 +372,10 @@ int pursue(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, 
 int claim_identity(const ClaimRun& run) {
   const std::string pending = run.identity_path + ".claimed";
   if (fs::exists(run.identity_path)) {
-    (void)erase_file(pending);  // a process that ended before it did
+    erase_file(pending);  // a process that ended before it did
     return kExitOk;
   }
-  Identity claim;
+  SecretIdentity claim;
   ServerKey server;
   FileFault problem = read_identity(run.claim_path, &claim, &server);
   if (problem.text.empty() && !is_claim_identity(claim.name)) {
@@ -389,7 +393,7 @@ int claim_identity(const ClaimRun& run) {
                   "the claim's file has no line server = : make a claim with gradstream claim add of this release, or "
                   "take the risk that a holder of the file reads the key, with --claim-unproven");
   }
-  Identity drawn;
+  SecretIdentity drawn;
   problem = prepare_secret(pending, run.name, server, &drawn);
   if (!problem.text.empty()) {
     return fail(problem.code, problem.text);
@@ -399,7 +403,6 @@ int claim_identity(const ClaimRun& run) {
   }
   Enrolment wanted;
   const Status status = make_enrolment(claim, server, drawn, &wanted);
-  mbedtls_platform_zeroize(&drawn, sizeof drawn);
   if (status == Status::kUnauthenticated) {
     return fail(kExitIdentity, run.claim_path +
                                    " names a server's key that is none: give the file that `gradstream "

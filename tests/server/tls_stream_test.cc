@@ -84,6 +84,7 @@ TEST(TlsStream, AClaimIsRefusedWithoutForwardSecrecy) {
     ASSERT_TRUE(server.until([&] { return peer.gone(); }));
     EXPECT_TRUE(server.established.empty());
     EXPECT_THAT(server.log.find("tls_claim_key_exchange"), HasSubstr("identity=~batch"));
+    EXPECT_EQ(server.counters.handshakes.tls_other_faults, 1U);
     TlsPeer good(server.listener.port(), identity_of("~batch", 10));
     EXPECT_TRUE(server.until([&] { return good.established() && server.established.size() == 1; }));
     TlsPeer device(server.listener.port(), ListenerHarness::device(1), TlsKeyExchange::kPsk);
