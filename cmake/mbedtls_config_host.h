@@ -57,6 +57,8 @@
 #define MBEDTLS_ECDH_C
 #define PSA_CRYPTO_ACCELERATOR_DRIVER_PRESENT  // cmake/x25519_driver.h
 #define MBEDTLS_ECDSA_C
+#define MBEDTLS_ECDSA_DETERMINISTIC  // a signature of a journal's head needs no random bytes
+#define MBEDTLS_HMAC_DRBG_C
 
 // ---- Certificates: ECDSA over P-256, PEM or DER ----
 #define MBEDTLS_ASN1_PARSE_C

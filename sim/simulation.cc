@@ -435,6 +435,7 @@ void Simulation::boot_server() {
     return;
   }
   tick_ms_ = kNever;
+  note_chain();
   server_->start(now_ms_);
   take_server_actions();
   follow_operator();
@@ -542,6 +543,11 @@ bool Simulation::do_server_action(const Action& action) {
     }
     case ActionKind::kCheckpoint:
       checkpoint_ = action.checkpoint;
+      break;
+    case ActionKind::kCompareMark:
+      // The devices of a schedule know one server, which never loses what is durable.
+      server_->on_mark_compared(action.device, action.mark, find_mark(store_, action.mark), now_ms_);
+      broken(server_->counters().history.journal_forked == 0 ? "" : "a device was told of a record that is not there");
       break;
     case ActionKind::kPublish:
       broken(action.version == oracle_.version() ? "" : "a version was published before it was durable");
@@ -680,6 +686,7 @@ void Simulation::commit() {
     return;
   }
   keep_checkpoint();
+  note_chain();
   server_->on_persisted(sequence, now_ms_);
   if (is_disk_full_) {
     is_disk_full_ = false;

@@ -96,6 +96,7 @@ class Simulation {
   void commit();
   bool slow_commit();
   void note_commit();
+  void note_chain();
   bool drain_server();
   void schedule_tick();
 

@@ -26,6 +26,13 @@ void Simulation::replay_kept() {
   broken(whole == kept ? "" : "the chain of the journal is another one after its cuts");
 }
 
+// What Welcomes name from now on.
+void Simulation::note_chain() {
+  ChainHead end;
+  GS_ASSERT(store_.read_chain_end(&end) == StoreStatus::kOk);
+  server_->note_chain(end);
+}
+
 // A crash may come before: then it is lost, as a shell loses it that writes it behind its records.
 void Simulation::keep_checkpoint() {
   if (checkpoint_ == nullptr || checkpoint_->head.sequence > store_.records().back().sequence()) {

@@ -487,7 +487,8 @@ void TimedFleet::do_server_action(const Action& action) {
           action.version == parameters_.version_count() ||
           (server_->run_state() == gs_RunState_RUN_STATE_FINISHED && action.version == server_->durable_version());
       return;
-    case ActionKind::kCheckpoint:  // it asks for none
+    case ActionKind::kCheckpoint:   // it asks for none
+    case ActionKind::kCompareMark:  // nor tells devices of its journal
       return;
     case ActionKind::kLog:
       on_log(action);

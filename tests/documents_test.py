@@ -35,6 +35,8 @@ MAY_TELL_HISTORY = {"CHANGELOG.md"}
 RUN_BY = {
     ("README.md", "./run demo"): "tests/tools/demo_test.py",
     ("docs/contributing.md", "./run build dev"): "it builds this tree, and runs this test",
+    ("docs/how-to/audit.md", "gradstream run head-key"): "tests/server/how_to_test.py",
+    ("docs/how-to/audit.md", "openssl dgst"): "tests/server/how_to_test.py",
     ("docs/how-to/certificates.md", "openssl ecparam"): "tests/server/how_to_test.py",
     ("docs/how-to/certificates.md", "gradstream-client --server"): "tests/server/how_to_test.py",
     ("docs/how-to/enrol.md", "gradstream device add"): "tests/server/how_to_test.py",
@@ -231,7 +233,7 @@ class Known:
             yield "unknown verb"
             return
         inner = self.completions(script, ("gradstream", verb, "")) if verb != "data" else {"pack", "show"}
-        inner = {word for word in inner if re.fullmatch(r"[a-z]+", word)} if verb in self.groups() else set()
+        inner = {word for word in inner if re.fullmatch(r"[a-z][a-z-]*", word)} if verb in self.groups() else set()
         named = words[1:3] if inner else words[1:2]
         if inner and len(named) == 2 and named[1] not in inner:
             yield "unknown verb"

@@ -159,7 +159,8 @@ ARROWS = {
     # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
                                    "server/watch/", "server/journal/checkpoint.h", "server/journal/journal_chain.h",
-                                   "server/journal/journal_record.h", "server/journal/store.h",
+                                   "server/journal/journal_head.h", "server/journal/journal_record.h",
+                                   "server/journal/store.h",
                                    "server/journal/update_notes.h", "server/rules/model_average.h",
                                    "server/rules/progress_watch.h", "server/rules/smoothing_check.h", "server/run/",
                                    "host/shown.h"),

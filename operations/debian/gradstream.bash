@@ -4,7 +4,7 @@ _gradstream() {
   local common='--config --set --format --help'
   COMPREPLY=()
   case $previous in
-    --config | --out | --identity | --certificate | --key | --server-ca | --check-config | --data | import | backup | restore)
+    --config | --out | --identity | --certificate | --key | --server-ca | --head | --public | --check-config | --data | import | backup | restore)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
@@ -44,7 +44,7 @@ _gradstream() {
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
     words='add list end'
   elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then
-    words='start suggest keys list pause resume stop export'
+    words='start suggest keys list pause resume stop export head head-key verify forget'
   elif ((COMP_CWORD == 2)) && [[ $verb == model ]]; then
     words='export'
   elif ((COMP_CWORD == 2)) && [[ $verb == network ]]; then
@@ -70,6 +70,9 @@ _gradstream() {
       data\ show) words='--label --delimiter --header --decimal --skip-rows --format --help' ;;
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ start) words="$common --force" ;;
+      run\ head) words='--config --set --help --run --key' ;;
+      run\ forget) words="$common --run --device" ;;
+      run\ verify) words="$common --run --head --public" ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
       history\ *) words='--config --set --help --run' ;;

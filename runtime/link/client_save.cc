@@ -19,7 +19,8 @@
 
 namespace gradstream {
 
-// The words of store_run() stand in `run`, `run_sums`, `run_feedback` and `run_stages`, by their numbers.
+// The words of store_run() stand in `run`, `run_sums`, `run_feedback` and `run_stages`, and those of kJournalFields in
+// `journal`, by their numbers.
 struct SavedHeader {
   uint32_t magic;
   uint32_t format;
@@ -44,6 +45,7 @@ struct SavedHeader {
   uint32_t run_stages[3];
   uint32_t units_count;  // columns
   uint32_t units_crc;
+  uint32_t journal[4];
   uint32_t uploads[kSlotCountMax][kUploadWordCount];  // by SlotRole; the words of kUploadFields
   uint32_t crc;                                       // of the words before it
 };
@@ -65,13 +67,19 @@ struct SavedStep {
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 5;
+constexpr uint32_t kFormat = 6;
 constexpr size_t kPieceCount = kTakesUnits ? 12 : 11;  // the last one is the table of units
 constexpr size_t kPiecesOffset = 512;                  // in the frame's buffer
-static_assert(sizeof(SavedHeader) == 4 * (41 + 3 * 20 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (45 + 3 * 20 + 1), "no padding: the checksum covers every byte");
 static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
                   offsetof(SavedHeader, run_feedback) == 4 * 29 && offsetof(SavedHeader, run_stages) == 4 * 36,
               "the words of store_run()");
+static_assert(offsetof(SavedHeader, journal) == 4 * 41, "the words of kJournalFields");
+
+// What the server said last of its journal. It goes with whatever else is saved and costs no write of its own: a power
+// cut leaves an older pair, which is as true.
+constexpr WordField kJournalFields[] = {GS_WORD_FIELD(gs_Welcome, journal_sequence, 41),
+                                        GS_WORD_FIELD(gs_Welcome, journal_chain, 43)};
 
 constexpr SlotRole kRoles[] = {SlotRole::kPending, SlotRole::kAccepted, SlotRole::kHeld};
 
@@ -140,6 +148,7 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.real_size = sizeof(Real);
   header.owner = config_.owner;
   store_run(model_.welcome(), words_of(header));
+  store_fields(kJournalFields, &model_.welcome(), words_of(header));
   header.version = model_.replica().version();
   header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
@@ -187,6 +196,7 @@ Status Client::restore(std::span<const uint8_t> saved) {
   }
   gs_Welcome welcome = {};
   load_run(words_of(header), &welcome);
+  load_fields(kJournalFields, words_of(header), &welcome);
   const size_t parts_size = header.manifold_part_count * sizeof(welcome.manifold_parts[0]);
   const std::span<const uint8_t> rest = saved.subspan(sizeof(header));
   if (header.manifold_part_count > kPartCountMax || rest.size() < parts_size ||

@@ -39,7 +39,8 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size, con
   }
   constexpr uint32_t kAlways = 1U << static_cast<uint32_t>(gs_Feature_FEATURE_BATCH_SIZES) |
                                1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL) |
-                               1U << static_cast<uint32_t>(gs_Feature_FEATURE_LOCAL_RETRACTION);
+                               1U << static_cast<uint32_t>(gs_Feature_FEATURE_LOCAL_RETRACTION) |
+                               1U << static_cast<uint32_t>(gs_Feature_FEATURE_JOURNAL_HEAD);
   out.features |= kAlways;
   out.features |= kRemembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_MEMORY) : 0;
   out.features |= kSendsTensors ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_ERROR_FEEDBACK) : 0;
@@ -136,6 +137,11 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   }
   hello.pending_task_sequence = progress_.slots.upload(SlotRole::kPending).task_sequence;
   hello.lost_task_sequence = progress_.lost_task_sequence;
+  if (const gs_Welcome& run = model_.welcome(); run.journal_sequence != 0) {
+    hello.journal_sequence = run.journal_sequence;
+    hello.journal_chain = run.journal_chain;
+    hello.parameters_digest = run.parameters_digest;
+  }
   hello.reset_cause = config_.reset_cause;
   if (!config_.registry.problems.empty()) {
     const Problem& problem = config_.registry.problems[0];

@@ -189,6 +189,25 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
   state.wake_by_news(now_ms);
 }
 
+void Coordinator::note_chain(const ChainHead& head) { state_->noted.mark = mark_of(head); }
+
+void Coordinator::on_mark_compared(uint32_t device, const JournalMark& said, MarkFinding finding, uint64_t now_ms) {
+  if (finding != MarkFinding::kOther && finding != MarkFinding::kMissing) {
+    return;
+  }
+  State& state = *state_;
+  DeviceRow& row = state.ledger.fleet().at(device);
+  ++state.counters.history.journal_forked;
+  state.log_of(row, LogLevel::kWarn, "journal_forked",
+               Fields()
+                   .add("device", row.name)
+                   .add("sequence", said.sequence)
+                   .add("finding", finding == MarkFinding::kOther ? "another_record" : "no_such_record")
+                   .add("durable", state.durable_sequence)
+                   .add("remedy", "none_after_a_restore_on_purpose:_else_run_verify_by_heads_kept_elsewhere"),
+               now_ms);
+}
+
 void Coordinator::on_storage_failed(uint64_t now_ms) {
   State& state = *state_;
   if (!std::exchange(state.is_storage_failed, true)) {

@@ -40,6 +40,7 @@
 #include "server/coordinator/quality.h"
 #include "server/coordinator/run_progress.h"
 #include "server/coordinator/stall.h"
+#include "server/journal/journal_head.h"
 #include "server/journal/store.h"
 #include "server/rules/model_average.h"
 #include "server/run/run_parameters.h"
@@ -54,7 +55,8 @@ enum class ActionKind : uint8_t {
   kPersist,  // record; the shell calls on_persisted(record.sequence) once it is durable, in order
   kPublish,  // version (with model and digest) is durable: export it, tell watchers; also once at a recovering start()
   kLog,      // one structured line: level, event, text
-  kCheckpoint,  // checkpoint, to be stored behind the records that came before it
+  kCheckpoint,   // checkpoint, to be stored behind the records that came before it
+  kCompareMark,  // find_mark() of mark in the journal, of device; the shell calls on_mark_compared() with what it finds
 };
 
 // Actions whose memory is kept for the next ones. Reason: 64 actions are those of some updates, and take 100 KB; a
@@ -71,6 +73,8 @@ struct Action {
   JournalRecord record;
   std::shared_ptr<const Checkpoint> checkpoint = {};
   uint32_t version = 0;              // kPublish
+  uint32_t device = 0;               // kCompareMark
+  JournalMark mark = {};             // kCompareMark
   LogLevel level = LogLevel::kInfo;  // kLog
   std::string event;                 // kLog: stable id, e.g. "round_closed"
   std::string text;                  // kLog: key=value pairs
@@ -81,6 +85,12 @@ struct NoteCounters {
   uint64_t updates_clipped = 0;         // longer than their radius (docs/algorithms.md, "The clip")
   uint64_t lines_not_finite = 0;        // slope or curvature is no number
   uint64_t evaluations_not_finite = 0;  // loss or metric is no number, a share beyond 1, or of no sample
+};
+
+// What devices know that the journal does not: it is that of an older copy, of a clone, or it was changed.
+struct HistoryCounters {
+  uint64_t devices_ahead = 0;   // Pulls from versions that are not there
+  uint64_t journal_forked = 0;  // Hellos that were told of a record which is not there, or is another one
 };
 
 // Counters, each of something an operator can act on. Names are stable.
@@ -107,7 +117,7 @@ struct CoordinatorCounters {
   uint64_t copies_refused = 0;
   uint64_t records_sent = 0;
   uint64_t digest_mismatches = 0;
-  uint64_t devices_ahead = 0;  // Pulls from versions that are not there: of a database restored from an older copy
+  HistoryCounters history;
   uint64_t sessions_replaced = 0;
   uint64_t messages_unexpected = 0;
   uint64_t messages_over_rate = 0;                           // of devices beyond CoordinatorLimits::device_messages
@@ -296,6 +306,12 @@ class Coordinator {
   uint64_t next_tick_ms() const;
   // All records up to and including sequence are durable.
   void on_persisted(uint64_t sequence, uint64_t now_ms);
+  // The chain with a durable record, the newest one; a shell calls it before start() too. From then on Welcomes name
+  // that record to devices that keep it, and what devices say of one is compared. Without it neither happens.
+  void note_chain(const ChainHead& head);
+  // What the journal has where the device said `said`. A difference is told and changes nothing else: who restores a
+  // copy on purpose wants the fleet to go on, and no device can know which history is right.
+  void on_mark_compared(uint32_t device, const JournalMark& said, MarkFinding finding, uint64_t now_ms);
   // Nothing can be made durable now: updates are answered TRY_LATER, pulls refused (REASON_STORAGE), and nothing is
   // decided until on_storage_recovered(). The shell keeps the records that it could not store, and stores them first.
   void on_storage_failed(uint64_t now_ms);

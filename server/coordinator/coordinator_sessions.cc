@@ -207,6 +207,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   if (!lacks.empty() && !is_told) {
     log_lacks(device, hello);
   }
+  compare_mark(index, hello);
   if (is_lost) {
     abandon(index, now_ms);
   }
@@ -220,6 +221,20 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   } else if (!ledger.stall().empty()) {
     review_blocked(now_ms);  // it may be what the run waits for
   }
+}
+
+// What the device was told of the journal, by this server or by one before it. What this one told it last is known.
+void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello) {
+  const JournalMark said = {hello.journal_sequence, hello.journal_chain};
+  const bool is_of_run = said.sequence != 0 && hello.parameters_digest == identity.parameters_digest;
+  if (!noted.mark || !is_of_run || said == ledger.fleet().at(index).mark) {
+    return;
+  }
+  Action action;
+  action.kind = ActionKind::kCompareMark;
+  action.device = index;
+  action.mark = said;
+  actions.push_back(std::move(action));
 }
 
 // The device's open task will never be answered.
@@ -249,6 +264,13 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   describe_run(parameters, index, &welcome);
   welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).image.features);
   welcome.abandoned = is_abandoned;
+  const bool keeps_mark =
+      (ledger.fleet().at(index).image.features >> static_cast<uint32_t>(gs_Feature_FEATURE_JOURNAL_HEAD) & 1U) != 0;
+  if (keeps_mark && noted.mark) {
+    ledger.fleet().at(index).mark = *noted.mark;
+    welcome.journal_sequence = noted.mark->sequence;
+    welcome.journal_chain = noted.mark->sequence != 0 ? noted.mark->chain : 0;
+  }
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
   if (is_storage_failed && required > durable_sequence) {
@@ -314,7 +336,7 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
            now_ms);
   }
   if (plan.cause == SyncCause::kAhead) {
-    ++counters.devices_ahead;
+    ++counters.history.devices_ahead;
     log_of(device, LogLevel::kWarn, "device_ahead",
            Fields()
                .add("device", device.name)

@@ -100,6 +100,7 @@ struct Coordinator::State {
     RateMeter rate_lines;               // of the log, about devices beyond their rate
     uint64_t version_ms = 0;            // by the journal: when the open version was decided, or the run was resumed
     CheckpointPace checkpoints;
+    std::optional<JournalMark> mark;  // of the newest record that is known to be durable; sequence 0: of none
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names,
@@ -201,6 +202,7 @@ struct Coordinator::State {
   // ---- In ----
   void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
   void log_lacks(const DeviceRow& device, const gs_Hello& hello);
+  void compare_mark(uint32_t device, const gs_Hello& hello);
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);

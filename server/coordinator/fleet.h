@@ -17,6 +17,7 @@
 #include "server/base/rate_limit.h"
 #include "server/base/state_archive.h"
 #include "server/coordinator/device_ranks.h"
+#include "server/journal/journal_head.h"
 #include "server/rules/enrolment.h"
 #include "server/run/participation.h"
 #include "server/run/run_parameters.h"
@@ -157,6 +158,7 @@ struct DeviceRow {
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
+  JournalMark mark;  // that its last Welcome named
   gs_StatusReport report = {};
 };
 

@@ -31,8 +31,11 @@ enum CommandExit : int {
   kExitFile = 8,
   kExitArithmetic = 9,
   kExitTemporary = 10,
+  kExitForked = 11,
+  kExitTruncated = 12,
+  kExitNotKept = 13,
 };
-inline constexpr int kExitCodeMax = kExitTemporary;
+inline constexpr int kExitCodeMax = kExitNotKept;
 const char* exit_code_text(int code);
 
 // Where the package puts the configuration, which is read where none is named.
@@ -139,6 +142,25 @@ int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& 
 // run: as above.
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
+
+// server/program/commands_audit.cc
+// Prints the head of a run (server/journal/journal_head.h), signed by the key of the file; without one by that of
+// server.head_key, and unsigned where there is none either. run: as above.
+int run_head(const CommonOptions& options, uint32_t run, const std::string& key_file);
+// Makes a key for heads, and its public half beside it. It reads no configuration.
+int make_key_of_heads(const std::string& path);
+struct VerifyOptions {
+  std::string heads;       // a file of lines, each a signed head; those of other runs are passed over
+  std::string public_key;  // that has signed them
+};
+// Whether the journal holds all that the heads say. run: 0: that of the file's last head. kExitOk: it does, and its
+// chain is whole; kExitForked, kExitTruncated, kExitNotKept, or kExitDatabase where the chain breaks.
+int run_verify(const CommonOptions& options, uint32_t run, const VerifyOptions& what);
+
+// server/program/commands_forget.cc
+// Takes what the device has sent out of the journals, while no server runs: values, notes and losses of its updates in
+// closed versions. run: its number; 0: all runs.
+int run_forget(const CommonOptions& options, uint32_t run, const std::string& name);
 
 // server/program/commands_history.cc. One line a version, as CSV with a head. run: as above.
 int history(const CommonOptions& options, uint32_t run);

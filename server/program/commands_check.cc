@@ -14,6 +14,7 @@
 #include "host/standard_files.h"
 #include "server/base/listen_address.h"
 #include "server/program/commands.h"
+#include "server/program/head_key.h"
 #include "server/program/model_export.h"
 #include "server/program/model_import.h"
 #include "server/program/network_file.h"
@@ -122,8 +123,8 @@ int settle_network(Config* config) {
 CommandExit exit_of_files(const ServerConfig& server) {
   const CredentialPaths& credentials = server.credentials;
   bool is_any_temporary = !server.export_dir.empty() && is_temporary(find_path_fault(server.export_dir.c_str(), true));
-  for (const std::string* const path : {&server.first_model, &server.http_token_file, &credentials.authority,
-                                        &credentials.certificate, &credentials.key}) {
+  for (const std::string* const path : {&server.first_model, &server.http_token_file, &server.head_key,
+                                        &credentials.authority, &credentials.certificate, &credentials.key}) {
     is_any_temporary |= !path->empty() && is_temporary(find_path_fault(path->c_str(), false));
   }
   return is_any_temporary ? kExitTemporary : kExitFile;
@@ -143,6 +144,9 @@ int check_files(const Config& config, ServeUse use) {
   if (!problem && !config.server.http_listen.empty() && !config.server.http_token_file.empty()) {
     std::string token;
     problem = read_token(config.server.http_token_file, &token);
+  }
+  if (!problem && !config.server.head_key.empty()) {
+    problem = HeadKey().read_private(config.server.head_key);
   }
   if (!problem) {
     // A server that starts again may serve a run that has long left it.

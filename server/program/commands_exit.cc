@@ -59,6 +59,12 @@ const char* exit_code_text(int code) {
       return "the process flushes subnormal numbers to zero: its model would drift";
     case kExitTemporary:
       return "a file cannot be used now, but may be later: its disk is read-only, full or failing";
+    case kExitForked:
+      return "run verify: the journal is not the one that a head was made of";
+    case kExitTruncated:
+      return "run verify: the journal ends before a head";
+    case kExitNotKept:
+      return "run verify: the journal begins behind all heads: they are neither proven nor refuted";
     default:
       return "";
   }

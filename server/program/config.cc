@@ -122,6 +122,9 @@ constexpr FormerKey kFormerKeys[] = {
     {"run.use_correction", "correction_form has taken its place: \"local\" for true, \"none\" for false"},
 };
 
+// Of server.head_period_s: a day. Reason: a head that is rarer shows no theft in time.
+constexpr uint32_t kHeadPeriodMaxS = 86400;
+
 // Edits that a slip of the fingers makes.
 constexpr size_t kSlipMax = 2;
 
@@ -273,6 +276,10 @@ void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   const TomlNode* const http = table.find("http_listen");
   if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
     reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
+  }
+  const TomlNode* const period = table.find("head_period_s");
+  if (period != nullptr && (out->head_period_s < 1 || out->head_period_s > kHeadPeriodMaxS)) {
+    reader.error(period, "server.head_period_s: expected a whole number from 1 to " + std::to_string(kHeadPeriodMaxS));
   }
   const TomlNode* const database = table.find("database");
   if (database != nullptr && out->database.empty()) {

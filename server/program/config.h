@@ -46,6 +46,9 @@ struct ServerConfig {
   // History that stays behind the newest checkpoint (server/journal/checkpoint.h). Reason for the default: some hundred
   // megabytes where models are small, and weeks of a small fleet.
   std::string journal_keep = "100000 updates";
+  std::string head_key;  // PEM: what signs heads of the journal (server/program/head_log.h); empty: none are written
+  // Between two heads. Reason: what a thief of the disk could take back unseen is a minute, at half a megabyte a day.
+  uint32_t head_period_s = 60;
   std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
   std::string http_token_file;  // what a request must prove; needed beyond loopback
   bool allow_psk_ke = false;    // also the key exchange without forward secrecy
@@ -72,7 +75,7 @@ struct ServerConfig {
   uint32_t drain_deadline_ms = 5000;  // from SIGTERM until sessions that do not leave are cut
 };
 
-// visit(key, field): strings and switches.
+// visit(key, field): strings, switches, and a time in seconds.
 template <typename Config, typename Visit>
 void visit_server_fields(Config& c, Visit&& visit) {
   visit("listen", c.listen);
@@ -81,6 +84,8 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("first_model", c.first_model);
   visit("log_level", c.log_level);
   visit("journal_keep", c.journal_keep);
+  visit("head_key", c.head_key);
+  visit("head_period_s", c.head_period_s);
   visit("http_listen", c.http_listen);
   visit("http_token_file", c.http_token_file);
   visit("allow_psk_ke", c.allow_psk_ke);

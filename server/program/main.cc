@@ -87,6 +87,8 @@ struct Arguments {
   uint32_t run = 0;
   ExportOptions model;
   bool check = false;
+  std::string key;
+  VerifyOptions verify;
   ClaimOptions claim;
   uint32_t batch_size = 32;
   uint32_t sample_count = kShownSampleCount;
@@ -314,8 +316,33 @@ void add_suggest(CLI::App* run, Arguments* arguments, int* code) {
   verb->callback([arguments, code] { *code = run_suggest(arguments->data, arguments->suggest); });
 }
 
+// Verbs of `run` by which somebody proves a journal.
+void add_audit(CLI::App* run, Arguments* arguments, int* code) {
+  auto* const head = run->add_subcommand("head", "print the head of a run's journal, to be kept elsewhere");
+  add_common(head, arguments, false);
+  add_run_number(head, arguments);
+  head->add_option("--key", arguments->key, "that signs it; without it server.head_key, or no signature")
+      ->check(find_empty);
+  head->callback([arguments, code] { *code = run_head(arguments->common, arguments->run, arguments->key); });
+  auto* const key = run->add_subcommand("head-key", "make a key that signs heads, and its public half FILE.pub");
+  key->add_option("file", arguments->out, "the key to write (mode 0600)")->required();
+  key->callback([arguments, code] { *code = make_key_of_heads(arguments->out); });
+  auto* const verify = run->add_subcommand("verify", "prove that a journal holds all that signed heads say");
+  add_common(verify, arguments);
+  add_run_number(verify, arguments);
+  verify->add_option("--head", arguments->verify.heads, "a file of heads, a line each, such as heads.log")->required();
+  verify->add_option("--public", arguments->verify.public_key, "the key that has signed them, its public half")
+      ->required();
+  auto* const forget = run->add_subcommand("forget", "take what a device has sent out of the journals, for good");
+  add_common(forget, arguments);
+  forget->add_option("--run", arguments->run, "its number; without it all runs")->check(CLI::PositiveNumber);
+  forget->add_option("--device", arguments->name, "its name")->required();
+  forget->callback([arguments, code] { *code = run_forget(arguments->common, arguments->run, arguments->name); });
+  verify->callback([arguments, code] { *code = run_verify(arguments->common, arguments->run, arguments->verify); });
+}
+
 void add_run(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs, and say what their keys are");
+  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop, list and prove runs, and say their keys");
   run->require_subcommand(1);
   auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
   add_common(start, arguments);
@@ -326,6 +353,7 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
   add_format(keys, arguments);
   keys->callback([arguments, code] { *code = run_keys(arguments->common, arguments->check); });
   add_suggest(run, arguments, code);
+  add_audit(run, arguments, code);
   auto* const list = run->add_subcommand("list", "one line a run");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = run_list(arguments->common); });

@@ -17,6 +17,7 @@
 #include "server/program/commands.h"
 #include "server/program/model_download.h"
 #include "server/program/network_file.h"
+#include "server/program/run_head.h"
 #include "server/program/server.h"
 #include "server/run/canonical_text.h"
 #include "server/store/database_lock.h"
@@ -316,7 +317,8 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };
-  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), *std::move(devices),
+  const auto head = [&journal, &run](uint64_t time_ms) { return read_head(journal, run, time_ms); };
+  Server server(shared.io, config, run, {fleet, journal, mark, head}, std::move(coordinator), *std::move(devices),
                 config.server.http_listen.empty() ? nullptr : &shared.board);
   if (const Objection objection = server.start()) {
     return fail(kExitNetwork, objection.sentence);

@@ -144,6 +144,15 @@ Objection Server::start_tls() {
              : "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";
 }
 
+Objection Server::start_heads() {
+  const ServerConfig& server = config_.server;
+  if (server.head_key.empty()) {
+    return {};
+  }
+  heads_.emplace(io_, *store_, head_log_path(server.database), [this] { return parts_.read_head(clock_ms()); });
+  return heads_->begin(server.head_key, server.head_period_s);
+}
+
 const CredentialBoard* Server::credential_board() const {
   return config_.server.credentials.is_set() ? &credentials_ : nullptr;
 }
@@ -161,11 +170,19 @@ Objection Server::start() {
   if (problem) {
     return problem;
   }
+  ChainHead chain;
+  if (parts_.journal.read_chain_end(&chain) == StoreStatus::kOk) {  // else the store says so when it appends
+    coordinator_->note_chain(chain);
+  }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
   JournalKeep keep;
   parse_journal_keep(config_.server.journal_keep, &keep);  // load_config() has checked it
   keeper_.emplace(run_.id, keep, parts_.journal, *store_);
   coordinator_->set_checkpoints(checkpoint_update_count(config_.run, keep));
+  problem = start_heads();
+  if (problem) {
+    return problem;
+  }
   log_event(LogLevel::kInfo, "listening",
             Fields()
                 .add("version", GS_VERSION)
@@ -269,6 +286,9 @@ void Server::execute(Action& action) {
     case ActionKind::kCheckpoint:
       keeper_->take(std::move(action.checkpoint));
       break;
+    case ActionKind::kCompareMark:
+      compare_mark(action.device, action.mark);
+      break;
     case ActionKind::kPublish:
       publisher_.publish(action.version, coordinator_->digest(), coordinator_->model(), coordinator_->average(),
                          *store_);
@@ -277,6 +297,16 @@ void Server::execute(Action& action) {
       log_event(action.level, action.event, Fields().add_pairs(action.text));
       break;
   }
+}
+
+// The store's thread reads the journal, behind all that was stored before.
+void Server::compare_mark(uint32_t device, const JournalMark& mark) {
+  store_->run_after([this, device, mark] {
+    asio::post(io_, [this, device, mark, finding = find_mark(parts_.journal, mark)] {
+      coordinator_->on_mark_compared(device, mark, finding, now_ms());
+      execute();
+    });
+  });
 }
 
 // Before the next one may close.
@@ -352,7 +382,10 @@ uint64_t Server::now_ms() {
 
 StoreThread::Reports Server::make_reports() {
   StoreThread::Reports reports;
-  reports.on_persisted = [this](uint64_t sequence) {
+  reports.on_persisted = [this](uint64_t sequence, const ChainHead& chain) {
+    if (chain.sequence != 0) {
+      coordinator_->note_chain(chain);
+    }
     coordinator_->on_persisted(sequence, now_ms());
     execute();
   };
@@ -438,6 +471,9 @@ bool Server::finish() {
   follower_.note_time();
   if (keeper_) {
     keeper_->end();
+  }
+  if (heads_) {
+    heads_->end();
   }
   const bool complete = !store_ || store_->stop();
   if (!complete) {

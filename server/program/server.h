@@ -28,6 +28,7 @@
 #include "server/program/config.h"
 #include "server/program/fleet_alarm.h"
 #include "server/program/fleet_follower.h"
+#include "server/program/head_log.h"
 #include "server/program/history_keeper.h"
 #include "server/program/keyring.h"
 #include "server/program/publisher.h"
@@ -45,6 +46,8 @@ class Server : public SessionOwner {
     SqliteDatabase& fleet;
     Store& journal;
     std::function<void(StoredRunState)> mark_run_state;
+    // The head at the last record that is stored, for the store thread; needed with server.head_key alone.
+    std::function<Expected<std::optional<JournalHead>>(uint64_t time_ms)> read_head = {};
   };
   // coordinator: has replayed the journal; devices: the fleet it was made with. board: where snapshots go, null: none.
   Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
@@ -80,11 +83,13 @@ class Server : public SessionOwner {
   void on_session_ended(SessionId session) override;
 
   Objection start_tls();
+  Objection start_heads();
   const CredentialBoard* credential_board() const;
   StoreThread::Reports make_reports();
   void on_store_failed(StoreStatus status);
   void execute();
   void execute(Action& action);
+  void compare_mark(uint32_t device, const JournalMark& mark);
   void note_round();
   void mark_run_state();
   void on_told();
@@ -120,6 +125,7 @@ class Server : public SessionOwner {
   Listener listener_;
   std::optional<StoreThread> store_;
   std::optional<HistoryKeeper> keeper_;  // as long as there is a store
+  std::optional<HeadLog> heads_;         // with server.head_key
   SteadyTimer tick_;
   uint64_t tick_ms_ = UINT64_MAX;
   SteadyTimer drain_timer_;

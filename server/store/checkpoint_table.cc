@@ -34,6 +34,8 @@ constexpr const char* kSelectOrphan =
 constexpr const char* kSelectFirst = "SELECT sequence FROM journal WHERE run=?1 ORDER BY sequence LIMIT 1";
 constexpr const char* kDeleteRecords = "DELETE FROM journal WHERE run=?1 AND sequence<=?2";
 
+constexpr const char* kDeleteForgotten = "DELETE FROM forgotten WHERE run=?1 AND sequence<=?2";
+
 constexpr int kOrphansAtOnce = 8;
 constexpr int kIncremental = 2;  // of PRAGMA auto_vacuum
 // A file of an older release that is written anew when it is brought to this format: a second's work at most.
@@ -129,7 +131,30 @@ Expected<uint64_t> SqliteStore::first_sequence() {
   return code == SQLITE_ROW ? use.number(0) : uint64_t{0};
 }
 
+// A replay needs the bodies of all records that it reads.
 StoreStatus SqliteStore::read_start(CheckpointHead* out) {
+  GS_TRY_STORE(read_cut(out));
+  const Expected<uint64_t> forgotten = last_forgotten();
+  GS_TRY_STORE(forgotten);
+  if (*forgotten <= out->sequence) {
+    return StoreStatus::kOk;
+  }
+  std::vector<CheckpointHead> heads;
+  GS_TRY_STORE(read_heads(&heads));
+  for (const CheckpointHead& head : heads) {
+    if (head.sequence >= *forgotten) {
+      *out = head;
+      return StoreStatus::kOk;
+    }
+  }
+  return database_.fail_with(StoreStatus::kCorrupt,
+                             "database " + database_.name_ + ": the journal of run " + std::to_string(run_) +
+                                 " has forgotten updates up to sequence " + std::to_string(*forgotten) +
+                                 ", and no checkpoint leads there; " + database_.remedy_of(StoreStatus::kCorrupt));
+}
+
+// Where the records begin that a cut has left.
+StoreStatus SqliteStore::read_cut(CheckpointHead* out) {
   *out = {};
   const Expected<uint64_t> first = first_sequence();
   GS_TRY_STORE(first);
@@ -287,7 +312,7 @@ StoreStatus SqliteStore::cut(const JournalKeep& keep, bool* has_more) {
   {
     Transaction transaction(database_);
     GS_TRY_STORE(transaction.begin());
-    GS_TRY_STORE(read_start(&start));
+    GS_TRY_STORE(read_cut(&start));
     GS_TRY_STORE(find_cut(start.sequence, keep, &cut, &newest));
     const Expected<uint64_t> first = first_sequence();
     GS_TRY_STORE(first);
@@ -298,6 +323,7 @@ StoreStatus SqliteStore::cut(const JournalKeep& keep, bool* has_more) {
     if (*first != 0 && *first <= last) {
       const uint64_t until = std::min(last, *first + kCutRecordsMax - 1);
       GS_TRY_STORE(delete_row(kDeleteRecords, until, 0));
+      GS_TRY_STORE(delete_row(kDeleteForgotten, until, 0));
       *has_more = until < last;
     }
     if (!*has_more) {

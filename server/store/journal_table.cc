@@ -31,6 +31,8 @@ constexpr const char* kSelectChain = "SELECT chain FROM journal WHERE run=?1 AND
 constexpr const char* kSelectChainEnd =
     "SELECT sequence,chain FROM journal WHERE run=?1 ORDER BY sequence DESC LIMIT 1";
 constexpr const char* kSelectIdentity = "SELECT run_nonce,digest FROM runs WHERE id=?1";
+constexpr const char* kBlankRow =
+    "UPDATE journal SET loss_before=0, loss_after=0, payload=x'', notes=NULL, crc32c=?3 WHERE run=?1 AND sequence=?2";
 constexpr const char* kUpdateChain = "UPDATE journal SET chain=?3 WHERE run=?1 AND sequence=?2";
 // Records that get their chain between two reads. Reason: nothing is changed while it is read, and few are in memory.
 constexpr size_t kChainedAtOnce = 1000;
@@ -252,6 +254,20 @@ StoreStatus SqliteStore::read_rows(uint64_t from, const RowVisit& visit) {
     }
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "read the journal");
+}
+
+// Without its values, notes and losses, which SQLite overwrites (PRAGMA secure_delete).
+StoreStatus SqliteStore::blank_row(JournalRow row) {
+  row.loss_before = 0;
+  row.loss_after = 0;
+  row.payload.clear();
+  row.notes.clear();
+  Use use(database_, kBlankRow);
+  use.bind(1, run_);
+  use.bind(2, row.sequence);
+  use.bind(3, checksum_of(run_, row));
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "forget a record's body");
 }
 
 // ---- The chain -----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,14 +19,16 @@ namespace gradstream {
 // server does so before it listens.
 inline constexpr uint64_t kSkimBytesMax = 64ULL << 20;
 
-// The tables of checkpoints, beside those of the first formats.
+// The tables of checkpoints, and of what stands in the chain for a body that was forgotten.
 inline constexpr const char* kCheckpointTables =
     "CREATE TABLE IF NOT EXISTS checkpoints (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL,"
     " version INTEGER NOT NULL, update_count INTEGER NOT NULL, size INTEGER NOT NULL, crc32c INTEGER NOT NULL,"
     " chain BLOB NOT NULL DEFAULT x'', PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS checkpoint_pieces (run INTEGER NOT NULL REFERENCES runs(id),"
     " sequence INTEGER NOT NULL, piece INTEGER NOT NULL, bytes BLOB NOT NULL, crc32c INTEGER NOT NULL,"
-    " PRIMARY KEY (run, sequence, piece)) STRICT, WITHOUT ROWID";
+    " PRIMARY KEY (run, sequence, piece)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS forgotten (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL,"
+    " length INTEGER NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID";
 
 // Bytes of a checkpoint in one row, and in one transaction. Reason: a commit of records waits for it, some milliseconds
 // on a slow card.
@@ -55,6 +58,25 @@ class SqliteStore : public Store {
   // For a journal of a format without a chain, within a transaction: gives one to its records and checkpoints. Where
   // the journal was cut, the chain begins with the run's identity at the cut.
   StoreStatus make_chain();
+
+  // ---- Audit and retention: forgotten_table.cc ----
+
+  // The chain before the first record that is there.
+  StoreStatus read_kept_start(ChainHead* out);
+  // All records that are there and the chain with each, until visit returns false: also those before read_start(),
+  // whose bodies were forgotten. kCorrupt: the chain breaks, or a record is damaged.
+  StoreStatus walk_chain(const std::function<bool(const JournalRecord&, const ChainHead&)>& visit);
+  // Of the device's updates up to `base`, a checkpoint that reads: values, notes and losses go, and the digest of the
+  // body takes their place in the chain. Records up to there are replayed no more: read_start() is at `base` or behind
+  // it, and checkpoints before it go. All of it or nothing. *count: updates whose body went. The bytes are in the file
+  // until scrub().
+  StoreStatus forget(uint32_t device, const CheckpointHead& base, uint64_t* count);
+  // How many bodies were forgotten.
+  Expected<uint64_t> forgotten_count();
+  // Writes the whole file anew and empties its log: nothing that was deleted or overwritten is left in either. kBusy:
+  // somebody else has it open.
+  StoreStatus scrub();
+
   // Kind and device of the first records, count_max at most, until visit returns false. It reads no payloads and
   // compares no checksums: for what is only said to people.
   StoreStatus skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit);
@@ -69,6 +91,11 @@ class SqliteStore : public Store {
     CheckpointHead head;
     std::vector<uint8_t> chain;
   };
+  StoreStatus blank_row(JournalRow row);
+  StoreStatus read_forgotten(std::map<uint64_t, RecordBody>* out);
+  StoreStatus note_forgotten(uint64_t sequence, const RecordBody& body);
+  Expected<uint64_t> last_forgotten();  // 0: none is
+  StoreStatus read_cut(CheckpointHead* out);
   StoreStatus read_rows(uint64_t from, const RowVisit& visit);
   StoreStatus read_row_chain(uint64_t sequence, ChainHead* out);
   StoreStatus read_first_chain(ChainHead* out);

@@ -73,7 +73,12 @@ bool StoreThread::store_batch(const std::vector<JournalRecord>& batch) {
     failing_ = false;
     asio::post(io_, reports_.on_recovered);
   }
-  asio::post(io_, [report = reports_.on_persisted, sequence = batch.back().sequence()] { report(sequence); });
+  const uint64_t sequence = batch.back().sequence();
+  ChainHead chain;
+  if (store_.read_chain_end(&chain) != StoreStatus::kOk || chain.sequence != sequence) {
+    chain = {};
+  }
+  asio::post(io_, [report = reports_.on_persisted, sequence, chain] { report(sequence, chain); });
   return true;
 }
 

@@ -36,7 +36,8 @@ struct StoreThreadLimits {
 class StoreThread {
  public:
   struct Reports {
-    std::function<void(uint64_t sequence)> on_persisted;
+    // Of the last record of a batch. chain: with it; its sequence is 0 where the store has none.
+    std::function<void(uint64_t sequence, const ChainHead& chain)> on_persisted;
     std::function<void(StoreStatus status)> on_failed;  // once, at the first failure of a series
     std::function<void()> on_recovered;                 // before the on_persisted that ends the series
   };

@@ -21,7 +21,7 @@ constexpr const char* kIds[] = {
     "diverged",        "waits_for_device", "not_capable",     "never_connected",  "silent",       "not_improving",
     "updates_refused", "disk_low",         "clock_behind",    "certificate_ends", "places_short", "connections_refused",
     "units_outlier",   "update_outlier",   "cannot_evaluate", "no_loss",          "old_firmware", "still_falling",
-    "settled",         "paused",
+    "settled",         "paused",           "journal_forked",
 };
 
 std::string device_command(const char* verb, const std::string& name) {
@@ -189,6 +189,13 @@ void add_storage(Sentences* out) {
     out->add("disk_low", place.disk_free_bytes < kDiskVeryLowBytes ? AttentionLevel::kSlows : AttentionLevel::kAdvice,
              "The file system of the database has " + room + ", and less than " + size_text(little) + " is little.",
              "Free space there. Once it is full, the server makes no version.", "df -h");
+  }
+  if (out->s.coordinator.history.journal_forked > 0) {
+    out->add(
+        "journal_forked", AttentionLevel::kSlows,
+        "Devices know records of this run that the database does not have: it is an older copy, or was changed.",
+        "After a restore on purpose nothing is to be done. Else prove the journal by heads that were kept elsewhere.",
+        "gradstream run verify --head heads.log --public head.key.pub");
   }
 }
 

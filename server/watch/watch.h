@@ -188,7 +188,8 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("copies_refused", "Models asked for again and again in one version.", c.copies_refused);
   visit("records_sent", "Versions sent as records.", c.records_sent);
   visit("digest_mismatches", "Devices whose model differed.", c.digest_mismatches);
-  visit("devices_ahead", "Pulls from versions that a restored database does not have.", c.devices_ahead);
+  visit("devices_ahead", "Pulls from versions that a restored database does not have.", c.history.devices_ahead);
+  visit("journal_forked", "Hellos of devices that know another journal of the run.", c.history.journal_forked);
   visit("sessions_replaced", "Sessions that a newer one of the same device ended.", c.sessions_replaced);
   visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
   visit("messages_over_rate", "Messages beyond device_messages_per_s_max.", c.messages_over_rate);

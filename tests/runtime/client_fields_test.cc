@@ -119,6 +119,8 @@ TEST(ClientFields, WhatMayChangeWithinARunDoesNotCount) {
   other.group = 2;
   other.abandoned = true;
   other.network_digest = 77;
+  other.journal_sequence = 12;
+  other.journal_chain = 13;
   EXPECT_TRUE(is_same_run(welcome, other));
 }
 

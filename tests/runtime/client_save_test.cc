@@ -1,6 +1,7 @@
 // What a device saves, and that one which lost its power goes on as if it had not: the same uploads byte for byte, the
 // same digest, nothing counted twice.
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -175,7 +176,7 @@ TEST(ClientSave, FlashThatARoundTakes) {
   }
   ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
   size += FlashLog::record_size(static_cast<uint32_t>(link.saves.back().size()));
-  EXPECT_EQ(size, 3312U);
+  EXPECT_EQ(size, 3328U);
 }
 
 // A restart from every state ever saved, also from one that is rounds old.
@@ -264,6 +265,89 @@ TEST(ClientSave, ASaveThatIsNeverReportedHasADeadline) {
   EXPECT_EQ(client.state(), ClientState::kUpload);
 }
 
+// ---- What the server says of its journal ----
+
+struct JournalWords {
+  uint64_t sequence = 0;
+  uint64_t chain = 0;
+  bool operator==(const JournalWords&) const = default;
+};
+
+JournalWords journal_of(const gs_Hello& hello) { return {hello.journal_sequence, hello.journal_chain}; }
+
+// For FakeServer::edit: each Welcome says this.
+std::function<void(ServerMessage&)> saying_of_journal(JournalWords words) {
+  return [words](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.journal_sequence = words.sequence;
+      message.body.welcome.journal_chain = words.chain;
+    }
+  };
+}
+
+TEST(ClientSave, WhatTheServerSaysOfItsJournalComesBackAfterAReset) {
+  FakeRun run;
+  run.round_count = 8;
+  FakeServer server(run);
+  FakeDevice device;
+  FakeLink link(device, server);
+  server.edit = saying_of_journal({12, 34});
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 2; }));
+  EXPECT_EQ(journal_of(server.last_hello), JournalWords()) << "the first Hello";
+  EXPECT_EQ(server.last_hello.parameters_digest, 0U);
+  server.edit = saying_of_journal({56, 78});
+  link.restart();
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(journal_of(server.last_hello), (JournalWords{12, 34}));
+  EXPECT_EQ(server.last_hello.parameters_digest, run.parameters_digest);
+  link.restart();  // nothing was saved meanwhile
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(journal_of(server.last_hello), (JournalWords{12, 34}));
+  server.edit = nullptr;  // a server of an older release
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+  link.restart();
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(journal_of(server.last_hello), (JournalWords{56, 78}));
+  ASSERT_TRUE(link.run_to_end());
+}
+
+// The pair costs no write of its own: a run with it saves as often as a run without.
+TEST(ClientSave, WhatTheServerSaysOfItsJournalCostsNoWrite) {
+  size_t saves[2] = {};
+  for (const uint64_t sequence : {0, 12}) {
+    FakeServer server{FakeRun{}};
+    FakeDevice device;
+    FakeLink link(device, server);
+    server.edit = saying_of_journal({sequence, sequence});
+    ASSERT_TRUE(link.run_to_end());
+    saves[sequence == 0 ? 0 : 1] = link.saves.size();
+  }
+  EXPECT_EQ(saves[1], saves[0]);
+  EXPECT_GT(saves[0], 0U);
+}
+
+// The next run's server learns nothing of the journal of this one, but for the Hello that finds it.
+TEST(ClientSave, AnotherRunEndsWhatIsKnownOfAJournal) {
+  FakeRun run;
+  FakeDevice device;
+  {
+    FakeServer server(run);
+    FakeLink link(device, server);
+    server.edit = saying_of_journal({12, 34});
+    ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 2; }));
+  }
+  const uint64_t old_digest = run.parameters_digest;
+  run.parameters_digest += 1;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(server.last_hello.parameters_digest, old_digest) << "by which the server knows that it is another run";
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 1; }));
+  link.restart();
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(journal_of(server.last_hello), JournalWords());
+}
+
 // ---- Damage ----
 
 struct SavedDevice {
@@ -280,7 +364,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 408;
+constexpr size_t kHeaderSize = 424;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {
@@ -296,19 +380,21 @@ TEST(ClientSave, TheWordsOfAHeaderArePinned) {
   run.error_feedback = true;
   run.seed = 6;
   FakeServer server(run);
+  server.edit = saying_of_journal({0x100000009, 0x1122334455667788});
   FakeDevice device;
   device.config.owner = 0x77;
   FakeLink link(device, server);
   ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
   // clang-format off
   const std::vector<uint32_t> wanted = {
-      0x53534753, 5, 4, 0x77,                                // magic, format, size of a number, owner
+      0x53534753, 6, 4, 0x77,                                // magic, format, size of a number, owner
       1, 77, 0, 3, 0, 0, 8, 2, 2, 1, 1, 6, 4, 0,             // the run, up to its parts
       2, 1, kAny, 0, 0,                                      // version, model, correction
       18, 1, 0,                                              // slots, the accepted upload's record
       0, 0, 0, 1,                                            // correction, scale of sums, mean, error feedback
       1, kAny, kAny, kAny, 0, 0,                             // residual, parts of a product
       0, 0, 0, 0, 0,                                         // units, lines, held-out samples; the table of units
+      9, 1, 0x55667788, 0x11223344,                          // what the server said of its journal
       3, 2, 2, 4, 16, 18, kAny, 0, kAny, kAny, 3, 2, 0,      // pending upload
       0, 0, 0, 0, 0, 0, 0,                                   // its stage, its line and its evaluation
       0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,     // accepted

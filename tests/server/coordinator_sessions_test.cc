@@ -1,6 +1,9 @@
 // Sessions, the limit of their messages, tasks, and how a device comes up to date.
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -60,6 +63,141 @@ TEST(CoordinatorSessions, RefusesBadHellosByName) {
   server.hello(1);
   EXPECT_EQ(server.closed.size(), 4U) << "and it is let in again";
 }
+
+// ---- What devices are told of the journal, and what they say of it ----
+
+gs_Hello hello_with(const gs_Welcome& told) {
+  gs_Hello hello = good_hello(1);
+  hello.journal_sequence = told.journal_sequence;
+  hello.journal_chain = told.journal_chain;
+  hello.parameters_digest = told.parameters_digest;
+  return hello;
+}
+
+gs_Welcome welcome_of(const TestServer& server, uint32_t device) {
+  const ServerMessage* const message = server.last(device, gs_ServerMessage_welcome_tag);
+  GS_ASSERT(message != nullptr);
+  return message->body.welcome;
+}
+
+// A fleet of four in its third version.
+struct KnownJournal {
+  KnownJournal() : server(scalar_parameters()) {
+    server.notes_chain = true;
+    server.start();
+    server.join(4);
+    server.round(4);
+    server.round(4);
+  }
+  // The server of an older copy, with the first records alone.
+  std::unique_ptr<TestServer> restored(size_t record_count) const {
+    auto older = std::make_unique<TestServer>(server.parameters);
+    const std::vector<JournalRecord>& all = server.store.records();
+    GS_ASSERT(older->store.append(std::span(all).first(record_count)) == StoreStatus::kOk);
+    older->notes_chain = true;
+    older->now_ms = server.now_ms + 1000;  // all that it decides is another history
+    older->restart();
+    return older;
+  }
+  TestServer server;
+};
+
+TEST(CoordinatorSessions, AWelcomeNamesARecordThatIsDurable) {
+  KnownJournal known;
+  TestServer& server = known.server;
+  server.is_auto_persist = false;
+  server.pull(0);  // a task, which is on its way to the disk
+  const uint64_t durable = server.store.records().back().sequence();
+  ASSERT_GT(server.coordinator->last_sequence(), durable);
+  server.hello(1);
+  ChainHead end;
+  ASSERT_EQ(server.store.read_chain_end(&end), StoreStatus::kOk);
+  EXPECT_EQ(welcome_of(server, 1).journal_sequence, durable);
+  EXPECT_EQ(welcome_of(server, 1).journal_chain, mark_of(end).chain);
+  gs_Hello old_image = good_hello(1);
+  old_image.capabilities.features &= ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_JOURNAL_HEAD));
+  server.hello(2, old_image);
+  EXPECT_EQ(welcome_of(server, 2).journal_sequence, 0U);
+  EXPECT_EQ(welcome_of(server, 2).journal_chain, 0U);
+}
+
+TEST(CoordinatorSessions, ADeviceThatComesBackIsOfTheSameJournal) {
+  KnownJournal known;
+  TestServer& server = known.server;
+  for (int life = 0; life < 2; ++life) {
+    for (uint32_t device = 0; device < 4; ++device) {
+      server.hello(device, hello_with(welcome_of(server, device)));
+    }
+    server.round(4);
+    server.restart();
+  }
+  EXPECT_EQ(server.coordinator->counters().history.journal_forked, 0U);
+}
+
+TEST(CoordinatorSessions, ARestoredCopyIsNamedByTheFirstDeviceAndServesIt) {
+  KnownJournal known;
+  known.server.hello(2, good_hello(1));
+  const gs_Welcome told = welcome_of(known.server, 2);
+  for (size_t count = 1; count < told.journal_sequence; ++count) {
+    const auto older = known.restored(count);
+    older->hello(2, hello_with(told));
+    EXPECT_EQ(older->coordinator->counters().history.journal_forked, 1U) << count;
+    EXPECT_TRUE(
+        older->has_log("journal_forked device=d2 sequence=" + std::to_string(told.journal_sequence) + " finding="))
+        << count;
+    EXPECT_EQ(older->log_level("journal_forked"), LogLevel::kWarn);
+    older->pull(2, false, 0, 0);
+    EXPECT_TRUE(older->task(2) != nullptr || older->wait(2) != nullptr) << "it works on";
+    older->hello(2, hello_with(welcome_of(*older, 2)));
+    EXPECT_EQ(older->coordinator->counters().history.journal_forked, 1U) << "of this journal it was told now";
+  }
+  const auto same = known.restored(told.journal_sequence);
+  same->hello(2, hello_with(told));
+  EXPECT_EQ(same->coordinator->counters().history.journal_forked, 0U);
+}
+
+TEST(CoordinatorSessions, AHistoryThatWentAnotherWayIsNamed) {
+  KnownJournal known;
+  known.server.hello(2, good_hello(1));
+  const gs_Welcome told = welcome_of(known.server, 2);
+  const auto older = known.restored(1);  // version 0
+  older->join(4);
+  older->round(4);
+  older->round(4);
+  older->round(4);
+  ASSERT_GT(older->coordinator->last_sequence(), told.journal_sequence);
+  older->hello(2, hello_with(told));
+  EXPECT_TRUE(older->has_log("finding=another_record"));
+}
+
+TEST(CoordinatorSessions, OnlyAJournalOfThisRunIsJudged) {
+  KnownJournal known;
+  known.server.hello(2, good_hello(1));
+  gs_Hello hello = hello_with(welcome_of(known.server, 2));
+  hello.parameters_digest += 1;
+  const auto older = known.restored(6);
+  older->hello(2, hello);
+  hello.parameters_digest = 0;
+  older->hello(2, hello);
+  hello = hello_with(welcome_of(known.server, 2));
+  hello.journal_sequence = 0;
+  older->hello(2, hello);
+  EXPECT_EQ(older->coordinator->counters().history.journal_forked, 0U);
+}
+
+TEST(CoordinatorSessions, ADeviceThatSaysItAgainAndAgainDoesNotFillTheLog) {
+  KnownJournal known;
+  known.server.hello(2, good_hello(1));
+  const gs_Hello hello = hello_with(welcome_of(known.server, 2));
+  const auto older = known.restored(6);
+  for (int i = 0; i < 200; ++i) {
+    older->hello(2, hello);
+  }
+  EXPECT_EQ(older->coordinator->counters().history.journal_forked, 200U);
+  EXPECT_LT(older->log_count("journal_forked "), 20U);
+}
+
+// ---- The first message ----
 
 TEST(CoordinatorSessions, NothingComesBeforeHelloAndHelloOnce) {
   TestServer server(scalar_parameters());
@@ -492,7 +630,7 @@ TEST(CoordinatorSessions, AWrongModelIsRepairedAtItsOwnVersionThenByRecords) {
   feed(server, 0, &replica);
   EXPECT_EQ(replica.snapshots, 3U);
   EXPECT_EQ(server.coordinator->counters().digest_mismatches, 1U) << "no fault of its memory";
-  EXPECT_EQ(server.coordinator->counters().devices_ahead, 1U);
+  EXPECT_EQ(server.coordinator->counters().history.devices_ahead, 1U);
 }
 
 }  // namespace

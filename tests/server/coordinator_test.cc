@@ -260,7 +260,7 @@ TEST(Coordinator, ARestoredJournalThatIsOlderThanTheDevices) {
     server.pull(device, true, 5, digest_of_5);
     EXPECT_NE(server.last(device, gs_ServerMessage_snapshot_chunk_tag), nullptr);
   }
-  EXPECT_EQ(server.coordinator->counters().devices_ahead, 4U);
+  EXPECT_EQ(server.coordinator->counters().history.devices_ahead, 4U);
   EXPECT_EQ(server.coordinator->counters().digest_mismatches, 0U);
   EXPECT_TRUE(server.has_log("device_ahead device=d0 version=5 current=2"));
   ASSERT_NE(server.wait(0), nullptr);

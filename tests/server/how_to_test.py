@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The commands of docs/how-to/ as they stand there: enrol.md, certificates.md, run.md, watch.md, connect.md,
-quality.md, trace.md and back_up.md.
+quality.md, trace.md, audit.md and back_up.md.
 
     how_to_test.py PROGRAM CLIENT
 
 A command is looked up on its page, so that one that a page no longer has fails. Host, ports and folders are put in.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -153,6 +155,28 @@ class HowTo(unittest.TestCase):
             self.assertEqual(status["run"]["name"], "fleet")
         self.told("run.md", "gradstream run stop")
         server.wait_for("event=run_stopped")
+
+    def test_a_journal_that_is_proven_and_a_device_that_is_forgotten(self):
+        self.shell("gradstream device add kitchen --out kitchen.identity")
+        server = Program(self, "gradstream serve")
+        client = Program(self, f"gradstream-client --server 127.0.0.1:{server.port('listening')} --identity "
+                               "kitchen.identity --data kitchen.gsd --state kitchen")
+        server.wait_for("event=run_finished")
+        self.assertEqual(client.end(), 0)
+        for command in block("audit.md", "gradstream run head-key"):
+            self.shell(command)
+        verify = "gradstream run verify --head kept.head --public head.key.pub"
+        self.assertIn("state=contained", self.told("audit.md", verify))
+        if shutil.which("xxd") and shutil.which("openssl"):
+            self.assertIn("Verified OK", self.shell("\n".join(block("audit.md", "sed 's/ signature"))))
+        self.assertEqual(server.end(), 0)
+        self.assertIn("forgotten=3 ", self.told("audit.md", "gradstream run forget --device NAME", NAME="kitchen"))
+        self.assertIn("state=contained", self.told("audit.md", verify))
+        with contextlib.closing(sqlite3.connect(self.home / "fleet.db")) as database, database:
+            database.execute("DELETE FROM journal WHERE sequence=(SELECT max(sequence) FROM journal)")
+        done = subprocess.run(shlex.split(verify), cwd=self.home, env=self.environment, check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS_MAX)
+        self.assertEqual(done.returncode, 12, done.stdout)
 
     def test_one_device_or_a_list(self):
         (self.home / "names.csv").write_text(f"cellar\nroof,{'5a' * 32}\n", encoding="utf-8")

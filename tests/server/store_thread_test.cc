@@ -27,7 +27,13 @@ class FakeStore : public Store {
     return StoreStatus::kOk;
   }
 
+  StoreStatus read_chain_end(ChainHead* out) override {
+    *out = {has_chain && !sequences.empty() ? sequences.back() : 0, {}};
+    return StoreStatus::kOk;
+  }
+
   std::atomic<bool> failing = false;
+  std::atomic<bool> has_chain = true;
   std::atomic<int> tries = 0;
   std::vector<size_t> batch_sizes;  // read only after stop()
   std::vector<uint64_t> sequences;
@@ -36,7 +42,10 @@ class FakeStore : public Store {
 struct Fixture {
   explicit Fixture(const StoreThreadLimits& limits)
       : thread(io, store, limits,
-               {[this](uint64_t sequence) { events.push_back("persisted " + std::to_string(sequence)); },
+               {[this](uint64_t sequence, const ChainHead& chain) {
+                  events.push_back("persisted " + std::to_string(sequence));
+                  chained = chain.sequence;
+                },
                 [this](StoreStatus) { events.push_back("failed"); }, [this] { events.push_back("recovered"); }}) {}
   void append(uint64_t sequence) {
     JournalRecord record;
@@ -55,6 +64,7 @@ struct Fixture {
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   std::vector<std::string> events;
+  uint64_t chained = 0;  // of the chain that came with the last report
   FakeStore store;
   StoreThread thread;
 };
@@ -65,9 +75,14 @@ TEST(StoreThread, EverythingIsStoredInOrderAndInBoundedBatches) {
     f.append(sequence);
   }
   f.until_event("persisted 100");
+  EXPECT_EQ(f.chained, 100U);
+  f.store.has_chain = false;
+  f.append(101);
+  f.until_event("persisted 101");
+  EXPECT_EQ(f.chained, 0U);
   EXPECT_TRUE(f.thread.stop());
-  ASSERT_EQ(f.store.sequences.size(), 100U);
-  for (size_t i = 0; i < 100; ++i) {
+  ASSERT_EQ(f.store.sequences.size(), 101U);
+  for (size_t i = 0; i < 101; ++i) {
     EXPECT_EQ(f.store.sequences[i], i + 1);
   }
   for (const size_t size : f.store.batch_sizes) {

@@ -85,6 +85,7 @@ class TestServer {
  public:
   explicit TestServer(const RunParameters& p, uint32_t enrolled = 0);
   void start() {
+    note_chain();
     coordinator->start(now_ms);
     collect();
   }
@@ -121,6 +122,9 @@ class TestServer {
         case ActionKind::kCheckpoint:
           checkpoints.push_back(*action.checkpoint);
           break;
+        case ActionKind::kCompareMark:
+          marks.push_back(action);
+          break;
         case ActionKind::kPublish:
           published.push_back(action.version);
           rounds_.push_back(coordinator->last_round());
@@ -129,6 +133,10 @@ class TestServer {
           logs_.push_back({action.event + " " + action.text, action.level});
           break;
       }
+    }
+    for (const Action& action : std::exchange(marks, {})) {
+      coordinator->on_mark_compared(action.device, action.mark, find_mark(store, action.mark), now_ms);
+      collect();
     }
     if (is_auto_persist) {
       persist();
@@ -140,10 +148,18 @@ class TestServer {
       GS_ASSERT(store.append(pending) == StoreStatus::kOk);
       const uint64_t sequence = pending.back().sequence();
       pending.clear();
+      note_chain();
       coordinator->on_persisted(sequence, now_ms);
       const bool was_auto = std::exchange(is_auto_persist, false);
       collect();
       is_auto_persist = was_auto;
+    }
+  }
+  void note_chain() {
+    ChainHead end;
+    GS_ASSERT(store.read_chain_end(&end) == StoreStatus::kOk);
+    if (notes_chain) {
+      coordinator->note_chain(end);
     }
   }
   SessionId session(uint32_t device) const { return 100 * connects[device] + device + 1; }
@@ -264,10 +280,12 @@ class TestServer {
   std::vector<Checkpoint> checkpoints;
   std::vector<Action> sent;
   std::vector<Action> closed;
+  std::vector<Action> marks;  // to be compared
   std::vector<uint32_t> published;
   std::map<size_t, std::string> states;  // of the coordinator, by how many records were durable when it stood still
   uint64_t now_ms = 1000;
   bool is_auto_persist = true;
+  bool notes_chain = false;  // Welcomes name the journal
 
  private:
   struct LogLine {

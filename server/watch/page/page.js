@@ -63,6 +63,7 @@ const PEERS = {
   messages_over_rate: 'messages beyond device_messages_per_s_max',
   claims_refused: 'claims that let nobody in',
   devices_ahead: 'devices with a model that a restored database does not have',
+  journal_forked: 'devices that know records which the database does not have',
   digest_mismatches: 'devices whose model differed',
   updates_changed: 'updates sent again with other content',
   connections_over_cap: 'connections above connection_count_max',

@@ -1,0 +1,203 @@
+// Heads of a stored run: made, and compared with whole, cut, changed and truncated journals.
+#include "server/program/run_head.h"
+
+#include <fstream>
+#include <random>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "tests/support/store_support.h"
+
+namespace gradstream {
+namespace {
+
+constexpr size_t kWalHeaderSize = 32;
+constexpr size_t kFrameSize = 24 + 4096;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+void change(const std::string& path, const char* sql) {
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+}
+
+// A run with 30 batches of four records, a head after each, and the files as a killed server leaves them.
+class RunHeads : public testing::Test {
+ protected:
+  RunHeads() {
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options_for(alive_)), StoreStatus::kOk) << database.error();
+    run_ = run_row();
+    run_.run_nonce = 0x1234;
+    run_.id = value_of(database.create_run(run_));
+    SqliteStore journal(database, run_.id);
+    EXPECT_FALSE(value_of(read_head(journal, run_, 1)).has_value()) << "no version yet";
+    for (uint64_t batch = 0; batch < 30; ++batch) {
+      before_last_ = read_file(alive_ + "-wal").size();
+      EXPECT_EQ(journal.append(batch_of(1 + batch * 4, 4)), StoreStatus::kOk);
+      heads_.push_back(value_of(read_head(journal, run_, batch)).value_or(JournalHead()));
+    }
+    database_bytes_ = read_file(alive_);
+    wal_bytes_ = read_file(alive_ + "-wal");
+    restore(wal_bytes_);
+  }
+  void restore(const std::string& wal) {
+    std::filesystem::remove(path_ + "-shm");
+    write_file(path_, database_bytes_);
+    write_file(path_ + "-wal", wal);
+  }
+  HeadReport report(const std::vector<JournalHead>& heads, StoreStatus wanted = StoreStatus::kOk) {
+    HeadReport out;
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options_for(path_)), StoreStatus::kOk) << database.error();
+    SqliteStore journal(database, run_.id);
+    EXPECT_EQ(check_heads(journal, run_, heads, &out), wanted) << database.error();
+    broken_ = journal.broken_sequence();
+    return out;
+  }
+
+  const Folder folder_;
+  const std::string alive_ = folder_.file("alive.db");
+  const std::string path_ = folder_.file("killed.db");
+  RunRow run_;
+  std::vector<JournalHead> heads_;
+  std::string database_bytes_;
+  std::string wal_bytes_;
+  size_t before_last_ = 0;  // bytes of the log before the last batch
+  uint64_t broken_ = 0;
+};
+
+TEST_F(RunHeads, AHeadSaysTheLastRecordAndTheLastVersion) {
+  const JournalHead& head = heads_.back();
+  EXPECT_EQ(head.run, run_.id);
+  EXPECT_EQ(head.run_nonce, 0x1234U);
+  EXPECT_EQ(head.record.sequence, 120U);
+  EXPECT_EQ(head.version, record_of(118).version()) << "its kind is that of a version";
+  EXPECT_EQ(head.digest, record_of(118).digest());
+  EXPECT_EQ(head.time_ms, 29U);
+}
+
+TEST_F(RunHeads, TheJournalHoldsItsOwnHeads) {
+  const HeadReport all = report(heads_);
+  EXPECT_EQ(all.finding, HeadFinding::kContained);
+  EXPECT_EQ(all.contained, heads_.size());
+  EXPECT_EQ(all.not_kept, 0U);
+  EXPECT_EQ(all.same_sequence, 120U);
+  EXPECT_EQ(all.end, heads_.back().record);
+}
+
+TEST_F(RunHeads, EachFieldOfAHeadCounts) {
+  const JournalHead& good = heads_[20];
+  std::vector<JournalHead> others(6, good);
+  others[0].run += 1;
+  others[1].run_nonce += 1;
+  others[2].record.chain[31] ^= 1;
+  others[3].version += 1;
+  others[4].digest += 1;
+  others[5].record.sequence += 1;
+  for (const JournalHead& other : others) {
+    const HeadReport found = report({heads_[3], other});
+    EXPECT_EQ(found.finding, HeadFinding::kOther) << head_text(other);
+    EXPECT_EQ(found.bad, 1U);
+    EXPECT_EQ(found.same_sequence, heads_[3].record.sequence);
+  }
+}
+
+// SQLite takes a bad frame for the end of the log: of a bit that flips before the last commit, later commits are gone.
+TEST_F(RunHeads, ThirtyOfThirtyFlippedBitsOfTheLogAreNamedByAHead) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 30; ++i) {
+    const size_t at = kWalHeaderSize + random() % (before_last_ - kWalHeaderSize);
+    std::string wal = wal_bytes_;
+    wal[at] = static_cast<char>(wal[at] ^ (1 << random() % 8));
+    restore(wal);
+    SqliteDatabase refused;
+    EXPECT_EQ(refused.open(options_for(path_)), StoreStatus::kCorrupt) << "gradstream looks at the log itself";
+    // What any other program that recovers the log leaves of it.
+    restore(wal_bytes_.substr(0, at - (at - kWalHeaderSize) % kFrameSize));
+    SqliteDatabase database;
+    if (database.open(options_for(path_)) != StoreStatus::kOk) {
+      continue;  // the run itself is gone
+    }
+    if (!value_of(database.find_run(run_.id)).has_value()) {
+      continue;
+    }
+    EXPECT_EQ(report({heads_.back()}).finding, HeadFinding::kMissing) << "byte " << at;
+  }
+}
+
+TEST_F(RunHeads, ADroppedLastRecordIsFoundByAHeadAlone) {
+  change(path_, "DELETE FROM journal WHERE sequence=120");
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path_)), StoreStatus::kOk);
+  SqliteStore journal(database, run_.id);
+  HeadReport found;
+  ASSERT_EQ(check_heads(journal, run_, {}, &found), StoreStatus::kOk) << "the chain is whole";
+  ASSERT_EQ(check_heads(journal, run_, heads_, &found), StoreStatus::kOk);
+  EXPECT_EQ(found.finding, HeadFinding::kMissing);
+  EXPECT_EQ(found.bad, heads_.size() - 1);
+  EXPECT_EQ(found.end.sequence, 119U);
+}
+
+TEST_F(RunHeads, AChangedRowIsNamedByItsSequence) {
+  change(path_, "UPDATE journal SET weight=weight+1 WHERE sequence=77");
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path_)), StoreStatus::kOk);
+  report(heads_, StoreStatus::kCorrupt);
+  EXPECT_EQ(broken_, 77U);
+}
+
+// Who owns the file can write another history with a chain of its own. Only a head that was kept elsewhere tells.
+TEST_F(RunHeads, AHistoryThatWasWrittenAnewIsFoundByAHead) {
+  change(path_, "DELETE FROM journal WHERE sequence>=77");
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path_)), StoreStatus::kOk);
+  SqliteStore journal(database, run_.id);
+  std::vector<JournalRecord> batch = batch_of(77, 44);
+  batch[0].set_time_ms(1);
+  ASSERT_EQ(journal.append(batch), StoreStatus::kOk);
+  HeadReport found;
+  ASSERT_EQ(check_heads(journal, run_, {}, &found), StoreStatus::kOk);
+  ASSERT_EQ(check_heads(journal, run_, heads_, &found), StoreStatus::kOk);
+  EXPECT_EQ(found.finding, HeadFinding::kOther);
+  EXPECT_EQ(found.same_sequence, 76U);
+  EXPECT_EQ(heads_[found.bad].record.sequence, 80U) << "the first head behind the change";
+}
+
+TEST_F(RunHeads, HeadsBeforeACutAreNotJudged) {
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path_)), StoreStatus::kOk);
+  SqliteStore journal(database, run_.id);
+  for (const uint64_t sequence : {53, 83, 113}) {
+    uint64_t written = 0;
+    Checkpoint checkpoint = {{sequence, static_cast<uint32_t>(sequence / 9), sequence, 3}, {1, 2, 3}};
+    ASSERT_EQ(journal.write_checkpoint(checkpoint, &written), StoreStatus::kOk);
+  }
+  bool has_more = false;
+  ASSERT_EQ(journal.cut({false, 10, 0}, &has_more), StoreStatus::kOk);
+  HeadReport found;
+  ASSERT_EQ(check_heads(journal, run_, heads_, &found), StoreStatus::kOk) << database.error();
+  EXPECT_EQ(found.finding, HeadFinding::kContained);
+  EXPECT_EQ(found.start.sequence, 83U);
+  EXPECT_EQ(found.not_kept, 20U) << "sequences 4 to 80";
+  EXPECT_EQ(found.contained, 10U);
+  ASSERT_EQ(check_heads(journal, run_, std::span(heads_).first(20), &found), StoreStatus::kOk);
+  EXPECT_EQ(found.contained, 0U);
+  EXPECT_EQ(found.not_kept, 20U);
+}
+
+}  // namespace
+}  // namespace gradstream
