@@ -333,7 +333,7 @@ TEST(JournalTable, AChangedByteOfAnyColumnOfAnyRowIsNamedBySequence) {
           EXPECT_EQ(column, "sequence") << "there is a row of that sequence";
           continue;
         }
-        const bool is_first = column == "sequence" && sequence == 1;  // the journal begins later
+        const bool is_first = column == "sequence" && sequence == 1 && spoilt != "0";  // it begins later
         journal.expect_damage_at(is_first ? 2 : sequence, column + " of " + row + " is " + spoilt + ", was " + literal);
         const std::string at = column == "sequence" ? spoilt : row;
         ASSERT_TRUE(journal.change("UPDATE journal SET " + column + "=" + literal + " WHERE sequence=" + at));
