@@ -92,10 +92,10 @@ StoreStatus StoreMemory::cut(const JournalKeep& keep, bool* has_more) {
   CheckpointHead start;
   GS_ASSERT(read_heads(&heads) == StoreStatus::kOk && read_start(&start) == StoreStatus::kOk);
   const JournalCut cut = choose_cut(heads, start.sequence, keep);
-  if (cut.sequence > start_.sequence) {
-    const auto dropped = static_cast<std::ptrdiff_t>(cut.sequence - start_.sequence);
-    start_ = chain_[cut.sequence - start_.sequence - 1];
-    chain_.erase(chain_.begin(), chain_.begin() + dropped);
+  const uint64_t wanted = cut.sequence > start_.sequence ? cut.sequence - start_.sequence : 0;
+  if (const uint64_t dropped = std::min<uint64_t>(wanted, chain_.size()); dropped > 0) {
+    start_ = chain_[dropped - 1];
+    chain_.erase(chain_.begin(), chain_.begin() + static_cast<std::ptrdiff_t>(dropped));
   }
   std::erase_if(records_, [&cut](const JournalRecord& record) { return record.sequence() <= cut.sequence; });
   std::erase_if(checkpoints_, [&cut](const Checkpoint& checkpoint) {
