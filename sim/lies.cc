@@ -129,7 +129,7 @@ void Liar::tell_values(uint32_t version, DeviceMessage* message) {
   key.version = version;
   key.owner = 0x11a5;  // apart from the samples, which are drawn from the same domain
   RandomStream stream(key);
-  const Lie lie = known[stream.next() % known.size()];
+  const Lie lie = known[(seed_ + version) % known.size()];
   for (Real& value : values) {
     const Real noise = kLieMax * (2 * static_cast<Real>(stream.next_uniform()) - 1);
     const Real said = lie == Lie::kSize ? 1000 * value : lie == Lie::kNoise ? noise : -value;

@@ -57,7 +57,7 @@ inline constexpr uint32_t kLieSamples = 65535;
 // hears the same lies. No libm: so does every machine.
 class Liar {
  public:
-  // bits: bit n: it tells Lie n. Of size, noise and sign it tells one for each version.
+  // bits: bit n: it tells Lie n. Of size, noise and sign it tells one for each version, in turn.
   Liar(uint32_t seed, uint32_t bits) : seed_(seed), bits_(bits) {}
   void tell(DeviceMessage* message);
   // Messages with each of the lies, repeated ones too.

@@ -17,9 +17,6 @@ namespace {
 constexpr size_t kArenaSize = size_t{1} << 18;
 // Tasks of a device that are kept where old ones are forgotten. Reason: the coordinator judges none but the last two.
 constexpr uint32_t kTaskCountKept = 4;
-// Of a model, in the Frobenius norm. Reason: a few roundings of entries below 1.
-constexpr Real kDelayedTolerance = static_cast<Real>(1e-5);
-
 // Device and task; of a record without them, zeros.
 std::pair<uint32_t, uint32_t> task_of(const JournalRecord& record) {
   return record.has_device() ? std::pair(record.device(), record.task_sequence()) : std::pair(0U, 0U);
@@ -416,30 +413,6 @@ std::string Oracle::check_model(const VersionRecord& record) {
   return status == Status::kOk && model_bytes(parameters_.model->shape, v.data()) == record.model
              ? ""
              : "a version is not the fold of the journal's updates";
-}
-
-// Rule asgd again, to the rounding of another order of operations: X <- R_X(eta_g / B sum s_i K_eff / k_i zeta_i).
-std::string Oracle::check_delayed(const VersionRecord& record) {
-  const size_t size = parameters_.model->shape.size();
-  std::vector<Real> v(size);
-  Real effective_steps = 0;
-  for (const Share& share : shares_) {
-    effective_steps += static_cast<Real>(share.steps_done) / static_cast<Real>(shares_.size());
-    const Real weight = static_cast<Real>(share.weight) / static_cast<Real>(kStalenessOne) * share.sample_share;
-    add_scaled(size, weight / static_cast<Real>(share.steps_done), share.values.data(), v.data());
-  }
-  scale(size, parameters_.steps->server_step * effective_steps / static_cast<Real>(shares_.size()), v.data());
-  const ManifoldOps& manifold = replica_.manifold();
-  Status status = manifold.project_tangent(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
-  if (status == Status::kOk) {
-    status = manifold.retract(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
-  }
-  std::vector<Real> model(size);
-  if (status != Status::kOk || read_model(parameters_.model->shape, record.model, model.data()) != Status::kOk ||
-      !(distance2(size, model.data(), v.data()) < kDelayedTolerance)) {
-    return "a version is not the step of the journal's updates";
-  }
-  return "";
 }
 
 // A10: the values are means already, and ambient.

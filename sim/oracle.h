@@ -109,6 +109,7 @@ class Oracle {
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
   std::string check_delayed(const VersionRecord& record);
+  Status shorten(const ManifoldOps& manifold, Shape shape, const Real* x, Real* v);
   Real sample_share(uint32_t samples) const;
   bool is_mean_run() const;
   std::vector<Real> next_point(const std::vector<Real>& step);

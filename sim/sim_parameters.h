@@ -9,6 +9,12 @@
 
 namespace gradstream {
 
+// Faults of the simulator's own, to see that it finds them.
+struct SimPlants {
+  bool double_fold = false;  // repeated updates are folded twice
+  bool step = false;         // the server's step is another than the run's
+};
+
 struct SimOptions {
   uint32_t device_count = 4;
   uint32_t round_count = 8;
@@ -42,8 +48,10 @@ struct SimOptions {
   SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
   Participation participation = Participation::kAll;
   float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
-  bool plants_double_fold = false;
-  bool plants_step = false;  // the server's step is another than the run's
+  // Bit n: the last device tells Lie n (sim/lies.h), and nobody else does. The same in every schedule. Not with
+  // chooses_step, centre or scale, where the oracle knows the samples that answers are of.
+  uint32_t lie_bits = 0;
+  SimPlants plants;
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
 };
 

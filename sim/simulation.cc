@@ -50,6 +50,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
       faults_(options.fault_bits, dice_),
       network_(dice_, faults_, events_),
       holds_(kHoldLimitMs, options.arrival_rate, options.device_count),
+      liar_(options.seed, options.lie_bits),
       oracle_(parameters_) {
   const uint32_t last_version = parameters_.version_count();
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
@@ -174,6 +175,7 @@ SimResult Simulation::run() {
     result_.client_deadline_count += device->is_alive() ? device->client().counters().deadlines_missed : 0;
   }
   result_.faults = faults_.counts();
+  result_.lies = liar_.counts();
   result_.digest = oracle_.digest();
   result_.virtual_ms = now_ms_;
   result_.record_count = store_.records().size();
@@ -422,10 +424,10 @@ void Simulation::boot_server() {
     return;
   }
   RunParameters served = parameters_;
-  served.steps->server_step *= options_.plants_step ? 1.25F : 1.0F;
+  served.steps->server_step *= options_.plants.step ? 1.25F : 1.0F;
   server_ = std::make_unique<Coordinator>(kRun, served, device_names(), options_.aggregator_count);
   server_->set_limits({{}, kHoldLimitMs});
-  if (options_.plants_double_fold) {
+  if (options_.plants.double_fold) {
     server_->plant_double_fold_for_test();
   }
   server_->set_checkpoints(kCheckpointRounds * options_.device_count, 0);
@@ -567,6 +569,9 @@ void Simulation::on_frame_up(const SimEvent& event) {
     return;
   }
   link->reader.pop();
+  if (link->device + 1 == options_.device_count) {
+    liar_.tell(&message);
+  }
   if (message.which_body == gs_DeviceMessage_hello_tag) {
     link->hello = oracle_.request(message.body.hello.lost_task_sequence);
   } else if (message.which_body != gs_DeviceMessage_status_report_tag) {
