@@ -51,6 +51,7 @@ struct Arguments {
   std::optional<uint32_t> schedule;  // only this one
   std::string faults;                // empty: all with schedules, else none
   std::string lies = "none";
+  std::string clip = "none";
   std::string stream = "scalar";
   std::string correction = "local";
   std::string encoding = "f32";
@@ -141,6 +142,8 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--lies", out->lies,
                  "that the last device tells, the same in every schedule: all, none, or names with commas: " +
                      CLI::detail::join(kLieNames, ","));
+  app.add_option("--clip", out->clip, "clip_norm of the run: what an update may be as long as, by default any length")
+      ->check(CLI::IsMember({"none", "fixed", "median", "trailing"}));
   app.add_option("--stream", out->stream, "what devices upload: scalars, RFedAGS's tangents, mean gradients")
       ->check(CLI::IsMember({"scalar", "tangent", "mean"}));
   app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
@@ -286,7 +289,7 @@ int report(const Arguments& arguments, const Total& total) {
       static_cast<unsigned long long>(total.sum.session_deadline_count),
       static_cast<unsigned long long>(total.sum.hold_count),
       (counts_text("", kFaultNames, total.sum.faults, UINT32_MAX) +
-       counts_text("lie_", kLieNames, total.sum.lies, arguments.options.lie_bits))
+       counts_text("lie_", kLieNames, total.sum.lies, arguments.options.trust.lie_bits))
           .c_str());
   return holds ? 0 : 1;
 }
@@ -364,6 +367,7 @@ int run(int argc, char** argv) {
                                        : arguments.solver == "tangent_mean" ? SolverId::kTangentMean
                                                                             : SolverId::kGradientStream;
     arguments.options.centre = arguments.centres ? Centre::kFederated : Centre::kNone;
+    arguments.options.trust.clip_norm = parse_name(arguments.clip, ClipNorm::kNone);
     arguments.options.scale = parse_name(arguments.scale, UnitScale::kNone);
     arguments.options.participation = arguments.participation == "all"        ? Participation::kAll
                                       : arguments.participation == "scheme_1" ? Participation::kSchemeOne
@@ -377,9 +381,9 @@ int run(int argc, char** argv) {
       throw CLI::ValidationError("--weigh-samples",
                                  "wants --correction memory or unbiased, and not scheme_2, or a run without rounds");
     }
-    arguments.options.lie_bits = parse_names("--lies", "lie", kLieNames, arguments.lies);
+    arguments.options.trust.lie_bits = parse_names("--lies", "lie", kLieNames, arguments.lies);
     const SimOptions& options = arguments.options;
-    if (options.lie_bits != 0 &&
+    if (options.trust.lie_bits != 0 &&
         (options.chooses_step || options.centre != Centre::kNone || options.scale != UnitScale::kNone)) {
       throw CLI::ValidationError("--lies",
                                  "the oracle knows what --auto-step, --centre and --scale ask of samples; "

@@ -234,6 +234,9 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (const std::string fault = cap_shares(); !fault.empty()) {
     return fault + at(record);
   }
+  if (const std::string fault = clip_shares(record); !fault.empty()) {
+    return fault + at(record);
+  }
   if (std::bit_cast<uint32_t>(record.step_scale()) !=
       std::bit_cast<uint32_t>(has_version_ && !is_answered ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
@@ -360,9 +363,9 @@ std::vector<Real> Oracle::fold(const Shares& shares, int64_t divisor, size_t cou
   std::vector<int64_t> sums(count);
   for (const Share* const share : shares) {
     for (size_t q = 0; q < share->values.size() && q < count; ++q) {
-      const Real steps = is_mean_run() ? 1 : static_cast<Real>(share->steps_done);
-      const Real part = share->values[q] / (steps / share->inverse_participation);
-      sums[q] += share->weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
+      const int64_t part = fixed_part(*share, q, share->inverse_participation);
+      const auto kept = static_cast<int64_t>(static_cast<unsigned __int128>(std::abs(part)) * share->clip_scale >> 31);
+      sums[q] += share->weight * (part < 0 ? -kept : kept);
     }
   }
   std::vector<Real> means(count);
