@@ -1,5 +1,6 @@
-// A fleet whose last device lies. Schedules agree on the model, since every schedule hears the same lies; the oracle
-// makes each version again from what was said; the journal replays. That is part of each run (sim/end_check.h).
+// A fleet whose last device lies (docs/how-to/simulate.md). Schedules agree on the model, since every schedule hears
+// the same lies; the oracle makes each version again from what was said; the journal replays. That is part of each run
+// (sim/end_check.h).
 #include <set>
 
 #include <gtest/gtest.h>
