@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <set>
-#include <utility>
 
-#include "runtime/base/crc32c.h"
 #include "server/program/config.h"
 #include "server/run/run_core.h"
+#include "sim/lies.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {
@@ -18,47 +16,6 @@ namespace {
 // What the bench looks for in the log.
 const std::set<std::string> kWatchedEvents = {"not_improving", "still_falling", "diverged",      "settled",
                                               "smoothing",     "drift",         "units_outlier", "run_stalled"};
-
-// What a liar says in place of x: -1e6 x - 1e3. Reason: each answer looks like a fall that no honest device has. It
-// stays within what a server takes, since a refused answer could do no harm.
-float lie(float x) { return std::max(-1e6F * x - 1e3F, -1e30F); }
-// The exponent that it claims for each of its columns. Reason: 2^100 is above 1e30.
-constexpr int64_t kLiarExponent = 100;
-// Values of the stage TRIALS.
-constexpr uint32_t kTrialCount = 32;
-constexpr int64_t kExponentMin = -126, kExponentMax = 128;
-
-// Calls change(value) for every T of the bytes, and puts what it returns in the value's place.
-template <typename T, typename Change>
-void change_values(gs_UpdateTangent& update, const Change& change) {
-  for (uint32_t i = 0; i + sizeof(T) <= update.values.size; i += sizeof(T)) {
-    T value;
-    std::memcpy(&value, update.values.bytes + i, sizeof(T));
-    value = change(i / sizeof(T), value);
-    std::memcpy(update.values.bytes + i, &value, sizeof(T));
-  }
-  update.crc32c = crc32c(0, update.values.bytes, update.values.size);
-}
-
-// Answers of stages have one piece here: at most 91 whole numbers or 32 floats.
-void tell_lies(DeviceMessage* message) {
-  if (message->which_body == gs_DeviceMessage_update_scalars_tag) {
-    gs_UpdateScalars& update = message->body.update_scalars;
-    update.line.slope = lie(update.line.slope);
-    update.line.curvature = lie(update.line.curvature);
-  } else if (message->which_body == gs_DeviceMessage_update_tangent_tag) {
-    gs_UpdateTangent& update = message->body.update_tangent;
-    update.line.slope = lie(update.line.slope);
-    update.line.curvature = lie(update.line.curvature);
-    if (update.encoding == gs_Encoding_ENCODING_WORDS) {
-      change_values<int64_t>(update, [](uint32_t i, int64_t word) {
-        return i > 0 && word >= kExponentMin && word <= kExponentMax ? kLiarExponent : word;
-      });
-    } else if (update.value_count == kTrialCount && update.loss_before == 0) {
-      change_values<float>(update, [](uint32_t, float change) { return lie(change); });
-    }
-  }
-}
 
 std::string configuration_of(const BenchRun& run) {
   const WorkloadRow& row = run.workload->table_row();
@@ -115,7 +72,7 @@ BenchOutcome run_bench(const BenchRun& run) {
   if (run.has_liar) {
     fleet.on_device_message = [&](uint32_t device, DeviceMessage* message) {
       if (device + 1 == workload.table_row().device_count) {
-        tell_lies(message);
+        tell_stage_lies(message);
       }
     };
   }

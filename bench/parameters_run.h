@@ -22,7 +22,7 @@ struct BenchRun {
   uint32_t seed = 1;
   uint32_t round_count = kMarkRounds.back();
   bool is_automatic = true;  // the run must find its step by itself
-  bool has_liar = false;     // the last device lies (tell_lies() in parameters_run.cc)
+  bool has_liar = false;     // the last device lies (tell_stage_lies() in sim/lies.h)
   // Lines of the section [run] beside name, seed, problem and size: `step_size = 0.1`.
   std::vector<std::string> keys;
 };

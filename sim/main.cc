@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -49,6 +50,8 @@ struct Arguments {
   uint32_t schedules = 0;            // 0: one run
   std::optional<uint32_t> schedule;  // only this one
   std::string faults;                // empty: all with schedules, else none
+  std::string lies = "none";
+  std::string clip = "none";
   std::string stream = "scalar";
   std::string correction = "local";
   std::string encoding = "f32";
@@ -59,20 +62,22 @@ struct Arguments {
   bool is_verbose = false;
 };
 
-bool is_planted(const SimOptions& options) { return options.plants_double_fold || options.plants_step; }
+bool is_planted(const SimOptions& options) { return options.plants.double_fold || options.plants.step; }
 
-uint32_t parse_faults(const std::string& text) {
+// Bit n: the text has names[n], or is "all". what: one of them, in words.
+uint32_t parse_names(const char* option, const char* what, std::span<const char* const> names,
+                     const std::string& text) {
   if (text == "all" || text == "none") {
-    return text == "all" ? (1U << kFaultCount) - 1 : 0;
+    return text == "all" ? (1U << names.size()) - 1 : 0;
   }
   uint32_t bits = 0;
   for (const std::string& name : CLI::detail::split(text, ',')) {
-    const auto* const found = std::find(std::begin(kFaultNames), std::end(kFaultNames), name);
-    if (found == std::end(kFaultNames)) {
-      throw CLI::ValidationError(
-          "--faults", "no fault is called '" + name + "'; known: all, none, " + CLI::detail::join(kFaultNames, ", "));
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      throw CLI::ValidationError(option, std::string("no ") + what + " is called '" + name + "'; known: all, none, " +
+                                             CLI::detail::join(names, ", "));
     }
-    bits |= 1U << (found - std::begin(kFaultNames));
+    bits |= 1U << (found - names.begin());
   }
   return bits;
 }
@@ -134,6 +139,11 @@ void define(CLI::App& app, Arguments* out) {
       ->check(CLI::Range(1U, 1000000U));
   app.add_option("--schedule", out->schedule, "run this one of them again");
   app.add_option("--faults", out->faults, "all, none, or names with commas: " + CLI::detail::join(kFaultNames, ","));
+  app.add_option("--lies", out->lies,
+                 "that the last device tells, the same in every schedule: all, none, or names with commas: " +
+                     CLI::detail::join(kLieNames, ","));
+  app.add_option("--clip", out->clip, "clip_norm of the run: what an update may be as long as, by default any length")
+      ->check(CLI::IsMember({"none", "fixed", "median", "trailing"}));
   app.add_option("--stream", out->stream, "what devices upload: scalars, RFedAGS's tangents, mean gradients")
       ->check(CLI::IsMember({"scalar", "tangent", "mean"}));
   app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
@@ -164,9 +174,9 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--buffer", options.buffer_size,
                  "no rounds: a version with every so many updates, 0: rounds; one digest is not wanted")
       ->check(CLI::Range(0U, kDeviceCountMax));
-  app.add_flag("--planted-double-fold", options.plants_double_fold,
+  app.add_flag("--planted-double-fold", options.plants.double_fold,
                "fold repeated updates twice; must be found within 100 schedules");
-  app.add_flag("--planted-step", options.plants_step,
+  app.add_flag("--planted-step", options.plants.step,
                "take server steps of another length than the run's; must be found within 100 schedules");
   define_fleet(app, out);
   app.add_flag("--verbose", out->is_verbose, "print what happens");
@@ -180,10 +190,14 @@ void print_log(uint64_t now_ms, const char* who, const std::string& text) {
   print_format("%8llu %s %s\n", static_cast<unsigned long long>(now_ms), who, text.c_str());
 }
 
-std::string faults_text(const FaultCounts& counts) {
+// Each with its name; of those whose bit is 0, nothing.
+std::string counts_text(const char* prefix, std::span<const char* const> names, std::span<const uint64_t> counts,
+                        uint32_t bits) {
   std::string text;
-  for (size_t i = 0; i < kFaultCount; ++i) {
-    text += " " + std::string(kFaultNames[i]) + "=" + std::to_string(counts[i]);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if ((bits >> i & 1U) != 0) {
+      text += std::string(" ") + prefix + names[i] + "=" + std::to_string(counts[i]);
+    }
   }
   return text;
 }
@@ -212,6 +226,9 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   total->sum.hold_count += result.hold_count;
   for (size_t i = 0; i < kFaultCount; ++i) {
     total->sum.faults[i] += result.faults[i];
+  }
+  for (size_t i = 0; i < kLieCount; ++i) {
+    total->sum.lies[i] += result.lies[i];
   }
   if (result.fault.empty()) {
     total->digests.insert(result.digest);
@@ -270,7 +287,10 @@ int report(const Arguments& arguments, const Total& total) {
       static_cast<unsigned long long>(total.sum.partial_count), static_cast<unsigned long long>(total.sum.line_count),
       static_cast<unsigned long long>(total.sum.client_deadline_count),
       static_cast<unsigned long long>(total.sum.session_deadline_count),
-      static_cast<unsigned long long>(total.sum.hold_count), faults_text(total.sum.faults).c_str());
+      static_cast<unsigned long long>(total.sum.hold_count),
+      (counts_text("", kFaultNames, total.sum.faults, UINT32_MAX) +
+       counts_text("lie_", kLieNames, total.sum.lies, arguments.options.trust.lie_bits))
+          .c_str());
   return holds ? 0 : 1;
 }
 
@@ -347,6 +367,7 @@ int run(int argc, char** argv) {
                                        : arguments.solver == "tangent_mean" ? SolverId::kTangentMean
                                                                             : SolverId::kGradientStream;
     arguments.options.centre = arguments.centres ? Centre::kFederated : Centre::kNone;
+    arguments.options.trust.clip_norm = parse_name(arguments.clip, ClipNorm::kNone);
     arguments.options.scale = parse_name(arguments.scale, UnitScale::kNone);
     arguments.options.participation = arguments.participation == "all"        ? Participation::kAll
                                       : arguments.participation == "scheme_1" ? Participation::kSchemeOne
@@ -360,6 +381,14 @@ int run(int argc, char** argv) {
       throw CLI::ValidationError("--weigh-samples",
                                  "wants --correction memory or unbiased, and not scheme_2, or a run without rounds");
     }
+    arguments.options.trust.lie_bits = parse_names("--lies", "lie", kLieNames, arguments.lies);
+    const SimOptions& options = arguments.options;
+    if (options.trust.lie_bits != 0 &&
+        (options.chooses_step || options.centre != Centre::kNone || options.scale != UnitScale::kNone)) {
+      throw CLI::ValidationError("--lies",
+                                 "the oracle knows what --auto-step, --centre and --scale ask of samples; "
+                                 "leave these options out");
+    }
     const Objection objection =
         check_aggregator_count(sim_parameters(arguments.options), arguments.options.aggregator_count);
     if (objection) {
@@ -372,7 +401,8 @@ int run(int argc, char** argv) {
     const bool has_schedules =
         arguments.schedules > 0 || arguments.schedule.has_value() || is_planted(arguments.options);
     const std::string by_default = has_schedules ? "all" : "none";
-    arguments.options.fault_bits = parse_faults(arguments.faults.empty() ? by_default : arguments.faults);
+    arguments.options.fault_bits =
+        parse_names("--faults", "fault", kFaultNames, arguments.faults.empty() ? by_default : arguments.faults);
   } catch (const CLI::ParseError& error) {
     const bool is_help = app.exit(error) == 0;
     print_format("result: verb=simulate %s\n", is_help ? "help=1" : "error=usage");

@@ -17,9 +17,6 @@ namespace {
 constexpr size_t kArenaSize = size_t{1} << 18;
 // Tasks of a device that are kept where old ones are forgotten. Reason: the coordinator judges none but the last two.
 constexpr uint32_t kTaskCountKept = 4;
-// Of a model, in the Frobenius norm. Reason: a few roundings of entries below 1.
-constexpr Real kDelayedTolerance = static_cast<Real>(1e-5);
-
 // Device and task; of a record without them, zeros.
 std::pair<uint32_t, uint32_t> task_of(const JournalRecord& record) {
   return record.has_device() ? std::pair(record.device(), record.task_sequence()) : std::pair(0U, 0U);
@@ -237,6 +234,9 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (const std::string fault = cap_shares(); !fault.empty()) {
     return fault + at(record);
   }
+  if (const std::string fault = clip_shares(record); !fault.empty()) {
+    return fault + at(record);
+  }
   if (std::bit_cast<uint32_t>(record.step_scale()) !=
       std::bit_cast<uint32_t>(has_version_ && !is_answered ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
@@ -363,9 +363,9 @@ std::vector<Real> Oracle::fold(const Shares& shares, int64_t divisor, size_t cou
   std::vector<int64_t> sums(count);
   for (const Share* const share : shares) {
     for (size_t q = 0; q < share->values.size() && q < count; ++q) {
-      const Real steps = is_mean_run() ? 1 : static_cast<Real>(share->steps_done);
-      const Real part = share->values[q] / (steps / share->inverse_participation);
-      sums[q] += share->weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
+      const int64_t part = fixed_part(*share, q, share->inverse_participation);
+      const auto kept = static_cast<int64_t>(static_cast<unsigned __int128>(std::abs(part)) * share->clip_scale >> 31);
+      sums[q] += share->weight * (part < 0 ? -kept : kept);
     }
   }
   std::vector<Real> means(count);
@@ -416,30 +416,6 @@ std::string Oracle::check_model(const VersionRecord& record) {
   return status == Status::kOk && model_bytes(parameters_.model->shape, v.data()) == record.model
              ? ""
              : "a version is not the fold of the journal's updates";
-}
-
-// Rule asgd again, to the rounding of another order of operations: X <- R_X(eta_g / B sum s_i K_eff / k_i zeta_i).
-std::string Oracle::check_delayed(const VersionRecord& record) {
-  const size_t size = parameters_.model->shape.size();
-  std::vector<Real> v(size);
-  Real effective_steps = 0;
-  for (const Share& share : shares_) {
-    effective_steps += static_cast<Real>(share.steps_done) / static_cast<Real>(shares_.size());
-    const Real weight = static_cast<Real>(share.weight) / static_cast<Real>(kStalenessOne) * share.sample_share;
-    add_scaled(size, weight / static_cast<Real>(share.steps_done), share.values.data(), v.data());
-  }
-  scale(size, parameters_.steps->server_step * effective_steps / static_cast<Real>(shares_.size()), v.data());
-  const ManifoldOps& manifold = replica_.manifold();
-  Status status = manifold.project_tangent(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
-  if (status == Status::kOk) {
-    status = manifold.retract(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
-  }
-  std::vector<Real> model(size);
-  if (status != Status::kOk || read_model(parameters_.model->shape, record.model, model.data()) != Status::kOk ||
-      !(distance2(size, model.data(), v.data()) < kDelayedTolerance)) {
-    return "a version is not the step of the journal's updates";
-  }
-  return "";
 }
 
 // A10: the values are means already, and ambient.

@@ -4,6 +4,7 @@
 #define GRADSTREAM_SIM_ORACLE_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -60,6 +61,7 @@ class Oracle {
     uint32_t verdict = 0;
     uint32_t version = 0;
   };
+  static constexpr uint32_t kClipScaleWhole = 1U << 31;
   struct Share {
     uint32_t device = 0;
     uint32_t owner = 0;
@@ -70,6 +72,7 @@ class Oracle {
     Real sample_share = 1;  // w_i of a run without rounds
     Real inverse_participation = 1;
     std::vector<Real> values;
+    uint32_t clip_scale = kClipScaleWhole;
   };
 
   // The open stage again, from the samples of the devices that have answered it.
@@ -99,6 +102,12 @@ class Oracle {
   std::string on_wait(uint32_t device, const gs_Wait& wait, const Request& request) const;
   std::string on_run_event(const JournalRecord& record);
   std::string cap_shares();
+  // The clip again (docs/algorithms.md, "The clip"): clip_scale of the open version's shares, against the record's
+  // radius and count.
+  std::string clip_shares(const JournalRecord& record);
+  int64_t fixed_part(const Share& share, size_t q, Real inverse_participation) const;
+  uint64_t norm_of(const Share& share) const;
+  uint64_t clip_radius(std::vector<uint64_t> norms) const;
   bool is_paused() const { return states_.back() == gs_RunState_RUN_STATE_PAUSED; }
   void forget_tasks(uint32_t device, uint32_t task_sequence);
   bool was_state(gs_RunState state, const Request& request) const;
@@ -109,6 +118,7 @@ class Oracle {
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
   std::string check_delayed(const VersionRecord& record);
+  Status shorten(const ManifoldOps& manifold, Shape shape, const Real* x, Real* v);
   Real sample_share(uint32_t samples) const;
   bool is_mean_run() const;
   std::vector<Real> next_point(const std::vector<Real>& step);
@@ -149,6 +159,7 @@ class Oracle {
   std::vector<Real> last_model_;  // of the last round with anchors, and its mean gradient
   std::vector<Real> last_gradient_;
   std::vector<Share> shares_;                     // of the open version
+  std::deque<std::vector<uint64_t>> norms_;       // of a run that clips: of the last closed versions
   std::map<uint32_t, Share> held_;                // with a memory: the last one of each device, before the open version
   uint32_t weight_total_ = 0;                     // with a memory: n, or N where samples weigh
   std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten

@@ -71,6 +71,8 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
     }
   }
   p.fold->weight_share_max = options.weight_share_max;
+  p.fold.keys().clip_norm = options.trust.clip_norm;
+  p.fold.keys().clip_norm_value = options.trust.clip_norm == ClipNorm::kFixed ? kSimClipRadius : 0;
   p.units.keys().centre = options.centre;
   p.units.keys().scale = options.scale;
 }

@@ -5,9 +5,26 @@
 #include <cstdint>
 #include <string>
 
+#include "server/run/fold_keys.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
+
+// A device that is not to be trusted, and what the run does about it.
+struct SimTrust {
+  // Bit n: the last device tells Lie n (sim/lies.h), and nobody else does. The same in every schedule. Not with
+  // chooses_step, centre or scale, where the oracle knows the samples that answers are of.
+  uint32_t lie_bits = 0;
+  ClipNorm clip_norm = ClipNorm::kNone;  // as the run's, with its factor; a fixed radius is kSimClipRadius
+};
+// In the units of an update's values. Reason: half of the honest updates of most runs are longer.
+inline constexpr float kSimClipRadius = 1;
+
+// Faults of the simulator's own, to see that it finds them.
+struct SimPlants {
+  bool double_fold = false;  // repeated updates are folded twice
+  bool step = false;         // the server's step is another than the run's
+};
 
 struct SimOptions {
   uint32_t device_count = 4;
@@ -42,8 +59,8 @@ struct SimOptions {
   SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
   Participation participation = Participation::kAll;
   float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
-  bool plants_double_fold = false;
-  bool plants_step = false;  // the server's step is another than the run's
+  SimTrust trust;
+  SimPlants plants;
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
 };
 

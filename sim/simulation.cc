@@ -36,11 +36,6 @@ constexpr uint32_t kHoldLimitMs = kSessionIdleMaxMs / 2;
 // One device in so many does not let its Pulls be held.
 constexpr uint32_t kPollingPeriod = 4;
 
-// How long the pause of an operator lasts. Reason: shorter and longer than report_deadline_ms with stragglers; devices
-// ask all the time, and longer pauses would be most of a schedule.
-constexpr uint64_t kPauseMinMs = 50;
-constexpr uint64_t kPauseMaxMs = 800;
-
 }  // namespace
 
 Simulation::Simulation(const SimOptions& options, uint32_t schedule)
@@ -51,6 +46,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
       faults_(options.fault_bits, dice_),
       network_(dice_, faults_, events_),
       holds_(kHoldLimitMs, options.arrival_rate, options.device_count),
+      liar_(options.seed, options.trust.lie_bits),
       oracle_(parameters_) {
   const uint32_t last_version = parameters_.version_count();
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
@@ -175,6 +171,7 @@ SimResult Simulation::run() {
     result_.client_deadline_count += device->is_alive() ? device->client().counters().deadlines_missed : 0;
   }
   result_.faults = faults_.counts();
+  result_.lies = liar_.counts();
   result_.digest = oracle_.digest();
   result_.virtual_ms = now_ms_;
   result_.record_count = store_.records().size();
@@ -423,10 +420,10 @@ void Simulation::boot_server() {
     return;
   }
   RunParameters served = parameters_;
-  served.steps->server_step *= options_.plants_step ? 1.25F : 1.0F;
+  served.steps->server_step *= options_.plants.step ? 1.25F : 1.0F;
   server_ = std::make_unique<Coordinator>(kRun, served, device_names(), options_.aggregator_count, run_nonce_);
   server_->set_limits({{}, kHoldLimitMs});
-  if (options_.plants_double_fold) {
+  if (options_.plants.double_fold) {
     server_->plant_double_fold_for_test();
   }
   server_->set_checkpoints(kCheckpointRounds * options_.device_count, 0);
@@ -454,40 +451,6 @@ void Simulation::crash_server() {
   }
   network_.close_all();
   push(now_ms_ + dice_.between(1, 3000), SimEventKind::kServerBoot, 0, 0);
-}
-
-// False: there is nothing to pause.
-bool Simulation::pause() {
-  if (server_ == nullptr || is_disk_full_ || is_pause_wanted_ ||
-      server_->run_state() == gs_RunState_RUN_STATE_FINISHED) {
-    return false;
-  }
-  is_pause_wanted_ = true;
-  follow_operator();
-  push(now_ms_ + dice_.between(kPauseMinMs, kPauseMaxMs), SimEventKind::kResume, 0, 0);
-  return true;
-}
-
-void Simulation::resume() {
-  if (is_disk_full_) {
-    push(now_ms_ + kPauseMinMs, SimEventKind::kResume, 0, 0);
-    return;
-  }
-  is_pause_wanted_ = false;
-  follow_operator();
-}
-
-// The wish stands in the database, the deed in the journal: a server that comes back after a crash follows the wish.
-void Simulation::follow_operator() {
-  if (server_ == nullptr) {
-    return;
-  }
-  if (is_pause_wanted_) {
-    server_->pause(now_ms_);
-  } else {
-    server_->resume(now_ms_);
-  }
-  take_server_actions();
 }
 
 void Simulation::take_server_actions() {
@@ -574,6 +537,9 @@ void Simulation::on_frame_up(const SimEvent& event) {
     return;
   }
   link->reader.pop();
+  if (link->device + 1 == options_.device_count) {
+    liar_.tell(&message);
+  }
   if (message.which_body == gs_DeviceMessage_hello_tag) {
     link->hello = oracle_.request(message.body.hello.lost_task_sequence);
   } else if (message.which_body != gs_DeviceMessage_status_report_tag) {

@@ -16,6 +16,7 @@
 #include "server/journal/store_memory.h"
 #include "sim/faults.h"
 #include "sim/hold_check.h"
+#include "sim/lies.h"
 #include "sim/oracle.h"
 #include "sim/sim_device.h"
 #include "sim/sim_network.h"
@@ -43,6 +44,7 @@ struct SimResult {
   uint64_t session_deadline_count = 0;  // of the server's sessions
   uint64_t hold_count = 0;              // Pulls that were held
   FaultCounts faults = {};
+  LieCounts lies = {};
 };
 
 class Simulation {
@@ -109,6 +111,7 @@ class Simulation {
   FaultChances faults_;
   SimNetwork network_;
   HoldCheck holds_;
+  Liar liar_;
   uint64_t now_ms_ = 0;
   uint32_t faulty_until_version_ = 0;
   uint64_t calm_since_ms_ = 0;

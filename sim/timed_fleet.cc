@@ -101,6 +101,8 @@ TimedFleet::TimedFleet(RunParameters parameters, std::span<const Problem> proble
 
 TimedFleet::~TimedFleet() = default;
 
+void TimedFleet::slow_down(uint32_t device, uint64_t step_ms) { devices_[device]->habits.step_ms = step_ms; }
+
 size_t TimedFleet::arena_high_water_size() const {
   size_t most = 0;
   for (const auto& device : devices_) {

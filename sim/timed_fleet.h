@@ -100,6 +100,9 @@ class TimedFleet {
   // Before run(): counts what devices compute in the seconds of this clock, read around their work. Null, as it is
   // without: nothing is counted.
   void use_device_clock(double (*seconds)()) { device_clock_ = seconds; }
+  // Before run(): each local step of the device takes so long. So it answers after the others of a calm fleet, whose
+  // steps take no time and who come back within a millisecond.
+  void slow_down(uint32_t device, uint64_t step_ms);
   // Before run(): the devices link the lean form of zeroth-order training, as boards may.
   void use_lean_form() { lean_ = &kLeanForm; }
 

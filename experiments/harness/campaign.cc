@@ -310,9 +310,10 @@ std::string Part::conclude() {
     text += line + "\n";
   }
   text += line_of(
-      "result: name=%s seed=%u passed=%d precision=%s cases=%zu references=%zu criteria=%u failed=%u seconds=%.0f%s",
+      "result: name=%s seed=%u passed=%d precision=%s cases=%zu references=%zu criteria=%u failed=%u seconds=%.0f%s%s",
       experiment_.name, seed(), judgement.passed() ? 1 : 0, kPrecisionName, cases_.size(), reference_count_,
-      judgement.check_count(), judgement.failed_count(), seconds, is_whole() ? "" : " judged=0");
+      judgement.check_count(), judgement.failed_count(), seconds, judgement.fields().c_str(),
+      is_whole() ? "" : " judged=0");
   outcome_ = judgement.passed() ? Outcome::kPassed : Outcome::kFailed;
   cases_.clear();
   curves_.clear();

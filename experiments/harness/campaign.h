@@ -16,7 +16,7 @@ namespace gradstream {
 
 // Whether a server and clients can train it: by a run's parameters, and nothing of the experiment's own.
 inline bool has_network_run(const Case& one) {
-  return !one.train && !one.tabulate && !one.arrive && one.has_client_problem;
+  return !one.train && !one.tabulate && !one.arrive && !one.hook && one.has_client_problem;
 }
 
 struct CampaignOptions {

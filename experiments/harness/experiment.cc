@@ -35,8 +35,8 @@ uint32_t Curve::rounds_to(double bound) const {
 
 std::span<const Experiment* const> all_experiments() {
   static constexpr const Experiment* kAll[] = {
-      &kX1,  &kX2,  &kX3,  &kX4,  &kX5,  &kX6,   &kX7,    &kX8,     &kX9,         &kX10,        &kX11,
-      &kX12, &kX13, &kX14, &kX15, &kX16, &kZofl, &kBytes, &kMemory, &kStragglers, &kCompletion, &kOnline};
+      &kX1,  &kX2,  &kX3,  &kX4,  &kX5,   &kX6,    &kX7,     &kX8,         &kX9,         &kX10,    &kX11,   &kX12,
+      &kX13, &kX14, &kX15, &kX16, &kZofl, &kBytes, &kMemory, &kStragglers, &kCompletion, &kOnline, &kPoison};
   return kAll;
 }
 
@@ -75,6 +75,8 @@ void Judgement::check(const std::string& what, bool holds) {
   failed_count_ += holds ? 0 : 1;
   lines_.push_back(std::string("criterion  ") + (holds ? "holds          " : "DOES NOT HOLD  ") + what);
 }
+
+void Judgement::field(const std::string& name, double value) { fields_ += " " + name + "=" + figure(value, 4); }
 
 void Judgement::check_near(const std::string& what, double value, double wanted, double factor) {
   const double ratio = value / wanted;

@@ -21,6 +21,8 @@
 
 namespace gradstream {
 
+class TimedFleet;
+
 // Case::reference_key of a case whose own line, if there is one, is of something that it does not compute.
 inline constexpr const char* kNoReference = "none";
 
@@ -59,6 +61,9 @@ struct Case {
   // Whether the processor time of devices is measured. Reason: it takes two calls of the system for each of their
   // turns.
   bool times_devices = false;
+  // Called with the calm fleet before it runs, for its hooks: so a device of it lies. --network leaves the case out.
+  // Empty: devices say what they did.
+  std::function<void(TimedFleet* fleet)> hook;
   // false: gradstream-client has not the workload's problem, and --network leaves the case out.
   bool has_client_problem = true;
   // Part of the fault by which its data may end the run, at any round; empty: none. What does not depend on the data
@@ -126,6 +131,8 @@ class Judgement {
   // The same of a claim that noise decides, with the verdict of each seed of 1 to kMeanSeedCount. Confirmed where all
   // seeds have it, which chance alone does one time in 32.
   void claim_seeds(const std::string& what, const std::vector<bool>& holds);
+  // A figure that the last line has as name=value, four digits; the name is one word.
+  void field(const std::string& name, double value);
   // A line of a table, to be read.
   void note(const std::string& text) { lines_.push_back(text); }
   bool passed() const { return failed_count_ == 0 && check_count_ > 0; }
@@ -133,9 +140,12 @@ class Judgement {
   uint32_t failed_count() const { return failed_count_; }
   const std::vector<std::string>& lines() const { return lines_; }
   const std::vector<MeanPart>& mean_parts() const { return mean_parts_; }
+  // Of field(): as the last line has them, each after a space.
+  const std::string& fields() const { return fields_; }
 
  private:
   std::vector<std::string> lines_;
+  std::string fields_;
   std::vector<MeanPart> mean_parts_;
   uint32_t check_count_ = 0;
   uint32_t failed_count_ = 0;
@@ -187,6 +197,7 @@ extern const Experiment kX13;                 // lowrank
 extern const Experiment kX14;                 // asynchronous
 extern const Experiment kCompletion;          // completion
 extern const Experiment kOnline;              // online
+extern const Experiment kPoison;              // poison
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

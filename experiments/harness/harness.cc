@@ -112,6 +112,9 @@ void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve
   if (one.may_lose_devices) {
     fleet.tolerate_refusals();
   }
+  if (one.hook) {
+    one.hook(&fleet);
+  }
   curve->fault = fleet.run(TimedFleet::kNoEndMs, [&](uint64_t, uint32_t version, const Real* model) {
     return watch(one, parameters, version, model, fleet.counts(), curve);
   });

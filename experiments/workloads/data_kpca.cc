@@ -97,8 +97,7 @@ std::unique_ptr<KpcaWorkload> make_cpesph(uint32_t seed) {
   return std::make_unique<KpcaWorkload>(parts, ManifoldId::kSphere, 1, seed);
 }
 
-std::unique_ptr<KpcaWorkload> make_zofl(const std::string& data, bool is_sorted, uint32_t cols, uint32_t device_count,
-                                        uint32_t seed) {
+std::vector<Matrix> zofl_parts(const std::string& data, bool is_sorted, uint32_t device_count, uint32_t seed) {
   Table table;
   if (data == "synth") {
     constexpr Eigen::Index kSize = 16;
@@ -125,7 +124,13 @@ std::unique_ptr<KpcaWorkload> make_zofl(const std::string& data, bool is_sorted,
   for (size_t i = 0; i < device_count; ++i) {
     parts.push_back(rows_of(table.samples, std::span(order).subspan(i * share, share)));
   }
-  return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, cols, seed);
+  return parts;
+}
+
+std::unique_ptr<KpcaWorkload> make_zofl(const std::string& data, bool is_sorted, uint32_t cols, uint32_t device_count,
+                                        uint32_t seed) {
+  return std::make_unique<KpcaWorkload>(zofl_parts(data, is_sorted, device_count, seed), ManifoldId::kStiefel, cols,
+                                        seed);
 }
 
 std::unique_ptr<KpcaWorkload> make_single_table(const std::string& name, const std::string& preparation, uint32_t cols,

@@ -140,6 +140,8 @@ std::unique_ptr<KpcaWorkload> make_cpesph(uint32_t seed);
 // d_zofl, bytes, memory, stragglers: "synth", "digits" or "iris" in device_count equal parts, by label or shuffled.
 std::unique_ptr<KpcaWorkload> make_zofl(const std::string& data, bool is_sorted, uint32_t cols, uint32_t device_count,
                                         uint32_t seed);
+// What its devices hold.
+std::vector<Matrix> zofl_parts(const std::string& data, bool is_sorted, uint32_t device_count, uint32_t seed);
 // X11: one device holds the table (of Digits the first 200).
 std::unique_ptr<KpcaWorkload> make_single_table(const std::string& name, const std::string& preparation, uint32_t cols,
                                                 uint32_t seed);

@@ -611,6 +611,7 @@ void judge_nothing(const Curves&, const Request&, Judgement*) {}
 void judge_badly(const Curves& curves, const Request&, Judgement* judgement) {
   judgement->check("has its own curves", curves.size() == 2 && curves.contains("second"));
   judgement->check("holds", false);
+  judgement->field("worst", 0.0125);
 }
 
 TEST(Campaign, RunsExperimentsSideBySideAndPrintsThemInOrder) {
@@ -663,6 +664,7 @@ TEST(Campaign, RunsExperimentsSideBySideAndPrintsThemInOrder) {
   }
   EXPECT_NE(text.find("skipped=1 reason=no_folder_in_the_data_folder data="), std::string::npos);
   EXPECT_NE(text.find(" cases=2 references=0 criteria="), std::string::npos) << "they have no reference";
+  EXPECT_NE(text.find(" worst=0.0125\n"), std::string::npos) << "a field of the last line";
   options.case_part = "nosuch";
   testing::internal::CaptureStdout();
   EXPECT_EQ(run_experiments(experiments, options)[0], Outcome::kNoSuchCase);

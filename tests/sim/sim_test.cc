@@ -536,7 +536,7 @@ TEST(Simulation, FindsAPlantedDoubleFold) {
     SimOptions options;
     options.stream = stream;
     options.fault_bits = kAllFaults;
-    options.plants_double_fold = true;
+    options.plants.double_fold = true;
     uint32_t schedule = 0;
     while (schedule < 100 && Simulation(options, schedule).run().fault.empty()) {
       ++schedule;
@@ -549,7 +549,7 @@ TEST(Simulation, FindsAPlantedStep) {
   for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
     SimOptions options;
     options.stream = stream;
-    options.plants_step = true;
+    options.plants.step = true;
     EXPECT_NE(Simulation(options, 0).run().fault.find("the step of a version"), std::string::npos);
   }
 }

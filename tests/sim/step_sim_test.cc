@@ -151,7 +151,7 @@ TEST(StepSimulation, TheRuleHoldsInEveryKindOfRun) {
 TEST(StepSimulation, FindsAPlantedStep) {
   for (const Upload upload : {Upload::kScalars, Upload::kTangents}) {
     SimOptions options = auto_options(upload);
-    options.plants_step = true;
+    options.plants.step = true;
     EXPECT_NE(Simulation(options, 0).run().fault.find("the step of a version"), std::string::npos);
   }
 }
