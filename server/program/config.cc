@@ -122,9 +122,6 @@ constexpr FormerKey kFormerKeys[] = {
     {"run.use_correction", "correction_form has taken its place: \"local\" for true, \"none\" for false"},
 };
 
-// Of server.head_period_s: a day. Reason: a head that is rarer shows no theft in time.
-constexpr uint32_t kHeadPeriodMaxS = 86400;
-
 // Edits that a slip of the fingers makes.
 constexpr size_t kSlipMax = 2;
 
@@ -277,12 +274,11 @@ void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
     reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
   }
-  const TomlNode* const period = table.find("head_period_s");
-  if (period != nullptr && (out->head_period_s < 1 || out->head_period_s > kHeadPeriodMaxS)) {
+  if (const auto* const period = table.find("head_period_s");
+      period != nullptr && (out->head_period_s < 1 || out->head_period_s > kHeadPeriodMaxS)) {
     reader.error(period, "server.head_period_s: expected a whole number from 1 to " + std::to_string(kHeadPeriodMaxS));
   }
-  const TomlNode* const database = table.find("database");
-  if (database != nullptr && out->database.empty()) {
+  if (const auto* const database = table.find("database"); database != nullptr && out->database.empty()) {
     reader.error(database, "server.database: expected the path of a file");
   }
   if (const TomlNode* const limits = reader.section(table, "limits", "server.limits")) {

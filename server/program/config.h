@@ -37,6 +37,9 @@ namespace gradstream {
 // away. "pending": it is enrolled, and turned away until somebody enables it. "active": it is enrolled and let in.
 inline constexpr const char* kRegistrations[] = {"off", "pending", "active"};
 
+// Of server.head_period_s: a day. Reason: a head that is rarer shows no theft in time.
+inline constexpr uint32_t kHeadPeriodMaxS = 86400;
+
 struct ServerConfig {
   std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
   std::string database = "gradstream.db";
