@@ -59,8 +59,8 @@ struct SimOptions {
   SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
   Participation participation = Participation::kAll;
   float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
-  SimTrust trust;
-  SimPlants plants;
+  SimTrust trust = {};
+  SimPlants plants = {};
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
 };
 

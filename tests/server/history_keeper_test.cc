@@ -53,7 +53,7 @@ struct Fixture {
   }
   asio::io_context io;
   PiecedStore store;
-  StoreThread thread{io, store, {}, {[](uint64_t) {}, [](StoreStatus) {}, [] {}}};
+  StoreThread thread{io, store, {}, {[](uint64_t, const ChainHead&) {}, [](StoreStatus) {}, [] {}}};
   HistoryKeeper keeper{1, {false, 5, 0}, store, thread};
 };
 

@@ -32,7 +32,7 @@ class PublisherTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
   // Returns once the files are written.
   void publish(const Publisher& publisher, uint32_t version) {
-    StoreThread thread(io_, store_, {}, {[](uint64_t) {}, [](StoreStatus) {}, [] {}});
+    StoreThread thread(io_, store_, {}, {[](uint64_t, const ChainHead&) {}, [](StoreStatus) {}, [] {}});
     publisher.publish(version, model().digest(), model(), average_, thread);
     EXPECT_TRUE(thread.stop());
   }
