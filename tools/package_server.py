@@ -14,7 +14,8 @@ ARCHITECTURE = "amd64"
 PROGRAM = ROOT / "build" / "dev" / "server" / "gradstream"
 # For operators, and what these refer them to.
 DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/page_phone.png",
-             "docs/reliability.md", "docs/algorithms.md", "docs/data.md", "docs/own_data.md",
+             "docs/reliability.md", "docs/trust.md", "docs/advisories.md", "SECURITY.md",
+             "docs/algorithms.md", "docs/data.md", "docs/own_data.md",
              "docs/use_model.md", "docs/tutorial_vibration.md", "docs/own_loss.md", "docs/wire.md", "docs/glossary.md",
              "docs/how-to/*.md", "docs/reference/*.md")
 COPYRIGHT = b"""gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.

@@ -49,10 +49,12 @@ int read_heads(const VerifyOptions& what, std::vector<KeptHead>* out) {
                       " is no head: it was changed; or remove the line, if a full disk or a power cut tore it");
     }
     if (!key.verify(read.text, read.signature)) {
-      return fail(kExitFile, place_of(what.heads, number) +
-                                 (read.signature.empty() ? " has no signature" : " has another signature") +
-                                 " than that of " + what.public_key +
-                                 ": the head was changed, or another key has signed it; name the key of that server");
+      const std::string place = place_of(what.heads, number);
+      return fail(kExitFile,
+                  read.signature.empty()
+                      ? place + " has no signature: make heads with --key, or let a server with head_key write them"
+                      : place + " has another signature than that of " + what.public_key +
+                            ": the head was changed, or another key has signed it; name the key of that server");
     }
     out->push_back({read.head, number});
   }

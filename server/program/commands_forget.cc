@@ -57,7 +57,7 @@ int forget_in(Opened& opened, const RunRow& run, const std::vector<EnrolledDevic
   if (parameters.has_memory()) {
     return fail(kExitFrozen, "run " + std::to_string(run.id) +
                                  " keeps the last update of each device in its state (correction_form), so a replay "
-                                 "needs it; stop that run, and delete its database with it");
+                                 "needs it and nothing of that run can be forgotten; name other runs by --run");
   }
   SqliteStore journal(opened.database, run.id);
   const Expected<std::optional<uint32_t>> version = last_version(journal);
