@@ -37,8 +37,9 @@ uint64_t Oracle::norm_of(const Share& share) const {
   return root_rounded_up(sum * share.steps_done);
 }
 
-// factor times the lower median; of no norms, what clips nothing.
+// factor times the lower median of those that are not 0; of no norms, what clips nothing.
 uint64_t Oracle::clip_radius(std::vector<uint64_t> norms) const {
+  std::erase(norms, 0);
   if (norms.empty()) {
     return UINT64_MAX;
   }

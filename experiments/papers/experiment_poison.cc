@@ -215,6 +215,9 @@ double gap(const Curves& curves, const Setting& setting) {
   return curve.points.empty() ? std::nan("") : curve.points.back().measures.excess / std::fabs(curve.optimum);
 }
 
+// The larger one; what is no number stays, and is below no bar.
+double larger(double a, double b) { return std::isnan(a) || b <= a ? a : b; }
+
 void check_below(const std::string& field, const std::string& what, double value, double most, Judgement* judgement) {
   judgement->field(field, value);
   judgement->check(what + ": " + figure(value, 4) + ", at most " + figure(most), value <= most);
@@ -227,8 +230,8 @@ void judge_honest(const Curves& curves, const Request& request, Judgement* judge
     for (const char* shards : kShards) {
       for (uint32_t i = 0; i < kSeedCount; ++i) {
         const uint32_t seed = honest_seed(request, i);
-        worst = std::max(worst, gap(curves, {shards, Attack::kNone, 0, median(4), seed, gain}) /
-                                    gap(curves, {shards, Attack::kNone, 0, kMean, seed, gain}));
+        worst = larger(worst, gap(curves, {shards, Attack::kNone, 0, median(4), seed, gain}) /
+                                  gap(curves, {shards, Attack::kNone, 0, kMean, seed, gain}));
       }
     }
     check_below(gain == 1 ? "honest_ratio" : "gain2_ratio",
@@ -243,13 +246,13 @@ void judge_attacks(const Curves& curves, const Request& request, Judgement* judg
   double apart = 0;
   for (const char* shards : kShards) {
     const uint32_t first = honest_seed(request, 0);
-    apart = std::max(apart, gap(curves, {shards, Attack::kNone, 0, trailing(4), first}) /
-                                gap(curves, {shards, Attack::kNone, 0, median(4), first}));
+    apart = larger(apart, gap(curves, {shards, Attack::kNone, 0, trailing(4), first}) /
+                              gap(curves, {shards, Attack::kNone, 0, median(4), first}));
   }
   for (const Bar& bar : kBars) {
     const double at_median = gap(curves, bar_setting(bar, median(bar.factor), seed));
     const double at_trailing = gap(curves, bar_setting(bar, trailing(bar.factor), seed));
-    apart = std::max(apart, at_trailing / at_median);
+    apart = larger(apart, at_trailing / at_median);
     check_below(bar.field,
                 std::string(bar.shards) + ", " + name_of(bar.attack) + " by " + std::to_string(bar.attacker_count) +
                     " of 9, factor " + std::to_string(bar.factor) + " (trailing " + figure(at_trailing) + ")",
@@ -272,7 +275,7 @@ void judge_colluding(const Curves& curves, const Request& request, Judgement* ju
         line += " " + figure(value) + " |";
         if (shards == kShards[0]) {
           judgement->field(std::string(name_of(attack)) + "_sorted_factor" + std::to_string(factor), value);
-          worst = factor == 1 ? std::max(worst, value) : worst;
+          worst = factor == 1 ? larger(worst, value) : worst;
         }
       }
       judgement->note(line);

@@ -224,10 +224,11 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 }
 
 // What the device was told of the journal, by this server or by one before it. What this one told it last is known.
+// Nothing is read while nothing can be stored: the device says it again in its next session.
 void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello) {
   const JournalMark said = {hello.journal_sequence, hello.journal_chain};
   const bool is_of_run = said.sequence != 0 && hello.parameters_digest == identity.parameters_digest;
-  if (!noted.mark || !is_of_run || said == ledger.fleet().at(index).mark) {
+  if (!noted.mark || is_storage_failed || !is_of_run || said == ledger.fleet().at(index).mark) {
     return;
   }
   Action action;
@@ -264,9 +265,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   describe_run(parameters, index, &welcome);
   welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).image.features);
   welcome.abandoned = is_abandoned;
-  const bool keeps_mark =
-      (ledger.fleet().at(index).image.features >> static_cast<uint32_t>(gs_Feature_FEATURE_JOURNAL_HEAD) & 1U) != 0;
-  if (keeps_mark && noted.mark) {
+  if (has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_JOURNAL_HEAD) && noted.mark) {
     ledger.fleet().at(index).mark = *noted.mark;
     welcome.journal_sequence = noted.mark->sequence;
     welcome.journal_chain = noted.mark->sequence != 0 ? noted.mark->chain : 0;
@@ -485,10 +484,12 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   if (is_open && !is_storage_failed) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
-  // A device that keeps a stage's answer to itself may train all the same.
+  // A device that keeps a stage's answer to itself may train all the same. The stage may be closed by now.
   const bool is_private = refused.reason == gs_Reason_REASON_PRIVACY;
-  const bool is_before_training = ledger.stage() != TaskStage::kTrain;
-  if (is_open && is_private && is_before_training) {
+  const bool is_before_training =
+      ledger.stage() != TaskStage::kTrain || device.task.version < ledger.open_stage().train_version;
+  const bool is_of_open = ledger.stage() != TaskStage::kTrain && device.task.version == ledger.version();
+  if (is_open && is_private && is_of_open) {
     (is_of_units(ledger.stage()) ? device.refusals.keeps_sums : device.refusals.keeps_trials) = true;
   }
   // A value beyond the fleet's exponents may train all the same.

@@ -449,8 +449,10 @@ void Listener::renew(uint32_t device) {
     }
   }
   for (const SessionId session : sessions) {
-    ages_.due.remove(session, sessions_.at(session).renewal_ms);
-    renew_session(session);
+    if (const auto found = sessions_.find(session); found != sessions_.end()) {  // the end of one may end another
+      ages_.due.remove(session, found->second.renewal_ms);
+      renew_session(session);
+    }
   }
   flush();
 }

@@ -153,6 +153,9 @@ class AggregatorClipped : public Aggregator {
   }
 
   Status merge_in(const PartialSum& sum) override {
+    if (keeps_updates()) {
+      return Status::kUnimplemented;
+    }
     if (sum.clip_radius != sum_radius()) {
       return Status::kProtocolError;
     }
@@ -173,7 +176,8 @@ class AggregatorClipped : public Aggregator {
     return Status::kOk;
   }
 
-  // The lower median of the last `count` closed versions, and of the open one where it `has_open`. At least one norm.
+  // The lower median of the last `count` closed versions, and of the open one where it `has_open`. Zeros say nothing of
+  // how long an update is: half a fleet that sends them would clip all others to nothing. 0: there is no other norm.
   uint64_t median_of(size_t count, bool has_open) const {
     std::vector<uint64_t> norms;
     for (size_t i = window_.size() - std::min(count, window_.size()); i < window_.size(); ++i) {
@@ -182,7 +186,8 @@ class AggregatorClipped : public Aggregator {
     for (size_t i = 0; has_open && i < norms_.size(); ++i) {
       norms.push_back(norms_[i].norm);
     }
-    return lower_median(norms);
+    std::erase(norms, 0);
+    return norms.empty() ? 0 : lower_median(norms);
   }
   // By which the open version's updates count.
   uint64_t open_radius() const {

@@ -47,6 +47,9 @@ uint64_t lower_median(std::span<uint64_t> norms) {
 }
 
 uint64_t clip_radius(uint64_t median, uint32_t factor256) {
+  if (median == 0) {
+    return kNoClipRadius;
+  }
   constexpr unsigned kFactorBits = 8;
   const WideInt product = WideInt::product(median, factor256);
   const auto high = static_cast<uint64_t>(product.high);

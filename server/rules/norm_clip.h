@@ -40,7 +40,8 @@ uint64_t update_norm(std::span<const int64_t> values, uint32_t steps_done);
 // The element (count - 1) / 2 of the sorted norms. Their order changes. At least one norm.
 uint64_t lower_median(std::span<uint64_t> norms);
 
-// R of the norms whose lower median is `median`; kNoClipRadius where R does not fit 64 bits. factor256: in 256ths.
+// R of the norms whose lower median is `median`; factor256: in 256ths. kNoClipRadius: R does not fit 64 bits,
+// or the median is 0, which says nothing of how long an update may be.
 uint64_t clip_radius(uint64_t median, uint32_t factor256);
 
 // r. norm < 2^63.

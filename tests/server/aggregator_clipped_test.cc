@@ -104,6 +104,23 @@ TEST(AggregatorClipped, HonestUpdatesCountAsTheyAre) {
   }
 }
 
+// Two of three send zeros: the third counts as it is, also after a version of zeros alone.
+TEST(AggregatorClipped, ZerosClipNobody) {
+  const RunParameters p = plain_runs().front();
+  for (const ClipNorm norm : {ClipNorm::kMedian, ClipNorm::kTrailing}) {
+    TestRule rule(clipped(p, norm));
+    for (const Real third : {Real{0}, Real{1}, Real{1}}) {
+      add(rule, 0, 0);
+      add(rule, 1, 0);
+      add(rule, 2, third);
+      const VersionRecord record = rule.record();
+      EXPECT_EQ(record.clip->clipped_count, 0U);
+      EXPECT_EQ(record.clip->radius, third == 0 ? kNoClipRadius : 4 * norm_of(p, 2));
+      close(rule);
+    }
+  }
+}
+
 // One of four sends values a thousand times as large. What is left of it is as long as the radius, whatever it sends,
 // and the coefficients are those that whole numbers give.
 TEST(AggregatorClipped, ALiarIsAsLongAsTheRadius) {

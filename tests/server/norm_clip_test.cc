@@ -38,6 +38,11 @@ TEST(NormClip, TakesTheRadiusOfTheReferenceFromNormsInAnyOrder) {
   }
 }
 
+TEST(NormClip, AMedianOfZeroClipsNothing) {
+  EXPECT_EQ(clip_radius(0, 4 * 256), kNoClipRadius);
+  EXPECT_EQ(clip_radius(1, 4 * 256), 4U);
+}
+
 TEST(NormClip, TheMedianOfAnEvenCountIsTheLowerOne) {
   std::vector<uint64_t> norms = {7, 1, 9, 4};
   EXPECT_EQ(lower_median(norms), 4U);
