@@ -190,6 +190,7 @@ void boot(FakeWorld& world) {
   options.restore_buffer = restore_buffer;
   options.reset_cause = 4;
   options.until_finished = true;
+  options.privacy = no_privacy();  // five samples
   // The loop calls this once in every turn: the server's turn.
   options.feed_watchdog = [] { world_of_boot->pass(fake_port().now_ms); };
   EXPECT_EQ(client_main(options), kExitOk);

