@@ -120,14 +120,16 @@ class ClaimCase(unittest.TestCase):
                               env=os.environ | (environment or {})) as client:
             watchdog = threading.Timer(SECONDS_MAX, client.kill)
             watchdog.start()
-            said = ""
-            for line in client.stderr:
-                said += line
-                if re.search("event=(claimed|boot|connected) ", line):
-                    client.kill()
-                    return None, said
-            watchdog.cancel()
-            return client.wait(SECONDS_MAX), said
+            try:
+                said = ""
+                for line in client.stderr:
+                    said += line
+                    if re.search("event=(claimed|boot|connected) ", line):
+                        client.kill()
+                        return None, said
+                return client.wait(SECONDS_MAX), said
+            finally:
+                watchdog.cancel()
 
     def pending(self, name):
         return self.home / f"{name}.id.claimed"
@@ -265,8 +267,9 @@ class Middle:
         keys = ["-psk", field(claim, "key"), "-psk_identity", "~batch", "-tls1_3", "-quiet", "-ciphersuites",
                 "TLS_AES_128_GCM_SHA256"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
-        self.front = subprocess.Popen(["openssl", "s_server", "-accept", str(self.port), "-nocert", "-naccept", "1",
-                                       *keys], **pipes)
+        here = f"127.0.0.1:{self.port}"
+        self.front = subprocess.Popen(["openssl", "s_server", "-accept", here, "-nocert", "-naccept", "1", *keys],
+                                      **pipes)
         self.back = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", *keys], **pipes)
         self.said = {"device": b"", "server": b""}
         self.threads = [threading.Thread(target=self.pass_on, args=("device", self.front, self.back, lambda b: b)),

@@ -142,7 +142,8 @@ class Server:
         self.reader.start()
         self.wait(lambda: self.port is not None, "a port")
         self.device = subprocess.Popen([client, "--server", f"127.0.0.1:{self.port}", "--identity", home / "a.id",
-                                        "--data", home / "a.gsd", "--retry-ms", "20"], stderr=subprocess.DEVNULL)
+                                        "--data", home / "a.gsd", "--no-floors", "--retry-ms", "20"],
+                                       stderr=subprocess.DEVNULL)
 
     def read(self):
         for line in self.child.stderr:

@@ -28,7 +28,8 @@ PAGES = ROOT / "docs" / "how-to"
 PROGRAM = None
 CLIENT = None
 SECONDS_MAX = 60
-SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # 4 of 8 values
+# 32 samples of 8 values: enough for the floors of a client.
+SHARD = struct.pack("<4sIIf", b"GSD1", 32, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32)) * 8
 FLEET = """
 [server]
 listen = "127.0.0.1:0"

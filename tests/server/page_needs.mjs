@@ -109,6 +109,13 @@ export const NEEDS = [
     command: 'timedatectl set-ntp true',
   },
   {
+    id: 'journal_forked',
+    level: 'slows',
+    text: 'Devices know records of this run that the database does not have: it is an older copy, or was changed.',
+    remedy: 'After a restore on purpose nothing is to be done. Else prove the journal by heads that were kept elsewhere.',
+    command: 'gradstream run verify --head heads.log --public head.key.pub',
+  },
+  {
     id: 'disk_low',
     level: 'advice',
     text: 'The file system of the database has 800 MiB free of 29 GiB, and less than 1.0 GiB is little.',
