@@ -71,6 +71,7 @@ _gradstream() {
       run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ start) words="$common --force" ;;
       run\ head) words='--config --set --help --run --key' ;;
+      run\ head-key) words='--help' ;;
       run\ forget) words="$common --run --device" ;;
       run\ verify) words="$common --run --head --public" ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
