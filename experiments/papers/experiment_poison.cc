@@ -97,13 +97,16 @@ struct Bar {
   uint32_t factor;
   double gap_max;
 };
+// The last bar stands at three times the middle of eight draws, 1e-2, which lie between 2.2e-3 and 1.7e-2: two
+// attackers cancel most of what seven honest devices pull, and draws decide how far the rest comes. Without a clip it
+// is 0.99.
 constexpr std::array<Bar, 7> kBars = {{{"zeros1_sorted", kShards[0], Attack::kZeros, 1, 4, 1e-3},
                                        {"zeros1_iid", kShards[1], Attack::kZeros, 1, 4, 1e-3},
                                        {"noise1_sorted", kShards[0], Attack::kNoise, 1, 4, 1.5e-2},
                                        {"noise1_iid", kShards[1], Attack::kNoise, 1, 4, 1.5e-2},
                                        {"noise2_sorted", kShards[0], Attack::kNoise, 2, 2, 6e-3},
                                        {"noise2_iid", kShards[1], Attack::kNoise, 2, 2, 6e-3},
-                                       {"ipm2_iid", kShards[1], Attack::kIpm, 2, 1, 1e-2}}};
+                                       {"ipm2_iid", kShards[1], Attack::kIpm, 2, 1, 3e-2}}};
 // Two of nine that agree: what no factor keeps out where data differ.
 constexpr std::array<Attack, 4> kColluding = {Attack::kFlip, Attack::kIpm, Attack::kAlie, Attack::kMimic};
 constexpr std::array<uint32_t, 2> kColludingFactors = {4, 1};
@@ -223,22 +226,40 @@ void check_below(const std::string& field, const std::string& what, double value
   judgement->check(what + ": " + figure(value, 4) + ", at most " + figure(most), value <= most);
 }
 
-// The price of the clip where nobody attacks: largest quotient of the gaps with and without it.
-void judge_honest(const Curves& curves, const Request& request, Judgement* judgement) {
-  for (const double gain : {1.0, 2.0}) {
-    double worst = 0;
-    for (const char* shards : kShards) {
-      for (uint32_t i = 0; i < kSeedCount; ++i) {
-        const uint32_t seed = honest_seed(request, i);
-        worst = larger(worst, gap(curves, {shards, Attack::kNone, 0, median(4), seed, gain}) /
-                                  gap(curves, {shards, Attack::kNone, 0, kMean, seed, gain}));
-      }
-    }
-    check_below(gain == 1 ? "honest_ratio" : "gain2_ratio",
-                std::string("nobody attacks") + (gain == 1 ? "" : ", one device has a gain of 2") +
-                    ": gap with the clip by the gap without, worst of five seeds, sorted and iid",
-                worst, gain == 1 ? kHonestRatioMax : kGainRatioMax, judgement);
+// The price of the clip where nobody attacks: quotients of the gaps with and without it, of each seed.
+std::vector<double> clip_prices(const Curves& curves, const Request& request, const char* shards, double gain) {
+  std::vector<double> prices;
+  for (uint32_t i = 0; i < kSeedCount; ++i) {
+    const uint32_t seed = honest_seed(request, i);
+    prices.push_back(gap(curves, {shards, Attack::kNone, 0, median(4), seed, gain}) /
+                     gap(curves, {shards, Attack::kNone, 0, kMean, seed, gain}));
   }
+  return prices;
+}
+
+// A device whose norms are four times the others' stands at the radius. Whether one seed's draws take it beyond is
+// chance, so that the middle of five seeds is judged, and the worst is told.
+void judge_honest(const Curves& curves, const Request& request, Judgement* judgement) {
+  double honest = 0;
+  double gain_middle = 0;
+  double gain_worst = 0;
+  for (const char* shards : kShards) {
+    for (const double price : clip_prices(curves, request, shards, 1)) {
+      honest = larger(honest, price);
+    }
+    std::vector<double> prices = clip_prices(curves, request, shards, 2);
+    for (const double price : prices) {
+      gain_worst = larger(gain_worst, price);
+    }
+    std::nth_element(prices.begin(), prices.begin() + kSeedCount / 2, prices.end());
+    gain_middle = larger(gain_middle, std::isnan(gain_worst) ? gain_worst : prices[kSeedCount / 2]);
+  }
+  check_below("honest_ratio", "nobody attacks: gap with the clip by the gap without, worst of five seeds", honest,
+              kHonestRatioMax, judgement);
+  check_below("gain2_ratio", "the same where one device has a gain of 2, middle of five seeds", gain_middle,
+              kGainRatioMax, judgement);
+  judgement->field("gain2_ratio_worst", gain_worst);
+  judgement->note("one device has a gain of 2, worst of five seeds, sorted and iid: " + figure(gain_worst, 4));
 }
 
 void judge_attacks(const Curves& curves, const Request& request, Judgement* judgement) {
