@@ -37,7 +37,7 @@ class HeadKey {
  private:
   Objection judge(const std::string& path, bool is_parsed, const char* what);
 
-  mbedtls_pk_context key_;
+  mbedtls_pk_context key_ = {};
   bool is_set_ = false;
 };
 
