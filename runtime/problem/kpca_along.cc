@@ -36,13 +36,13 @@ constexpr Real kNormalShareMin = static_cast<Real>(1.0 / 64);
 constexpr size_t kHalfMax = kAlongColsMax * (kAlongColsMax + 1) / 2;
 // What the directions of a batch share, and what the evaluations of one direction share.
 struct Head {
-  uint32_t is_measured;   // X z stands
-  uint32_t direction;     // whose X s stands: its number + 1; 0: none
-  int32_t fraction_bits;  // of mean
-  int32_t shift;          // products hold X z >> shift
-  uint32_t is_wide;       // X s may be beyond kNarrowMax
-  Real inverse_unit;      // z has the whole numbers z inverse_unit
-  Real inverse_scale;     // of the bytes
+  uint32_t is_measured = 0;   // X z stands
+  uint32_t direction = 0;     // whose X s stands: its number + 1; 0: none
+  int32_t fraction_bits = 0;  // of mean
+  int32_t shift = 0;          // products hold X z >> shift
+  uint32_t is_wide = 0;       // X s may be beyond kNarrowMax
+  Real inverse_unit = 0;      // z has the whole numbers z inverse_unit
+  Real inverse_scale = 0;     // of the bytes
   int32_t product_sums[kAlongColsMax];
   int64_t sums[kAlongColsMax];  // until X z stands m'z, in its unit; then those of X s over the batch
   SignColumns columns;          // of the direction; X s starts without m's, rounded to bytes
@@ -405,7 +405,7 @@ void add_pass(uint32_t cols, bool is_wide, const Pass& pass, int64_t* cross, int
 // Adds `count` samples, x[0 .. count), from `position` of the batch on.
 void multiply_direction(const uint8_t* const* x, uint32_t count, Shape shape, const Work& work, uint32_t position) {
   Head& head = *work.head;
-  Pass pass;
+  Pass pass;  // NOLINT: all of it is filled below, and zeros would cost an instruction each
   multiply_signs(head.columns, x[0], x[count - 1], pass.w[0], pass.w[1]);
   pass.q[0] = work.products + size_t{position} * shape.cols;
   pass.q[1] = pass.q[0] + (count - 1) * shape.cols;
