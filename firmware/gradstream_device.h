@@ -173,7 +173,7 @@ typedef struct gs_privacy {
   uint8_t sample_count GS_ZERO;        /* a gs_count_form */
 } gs_privacy;
 
-typedef struct gs_config {
+typedef struct gs_config {      /* NOLINT: an application fills it, from all zeros */
   const char* firmware_version; /* at most 23 characters */
   const char* board;            /* as many: what the image is for, shown to operators; null: nothing is said of it */
   const char* identity_text;    /* what `gradstream device add` wrote */

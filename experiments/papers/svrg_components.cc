@@ -30,7 +30,7 @@ constexpr Line kLines[] = {
     {"2BB", "#000000"}, {"2BBS", "#0072b2"}, {"Avg", "#d55e00"}, {"Prox", "#009e73"}, {"SVRG", "#cc79a7"}};
 // Points of a line, and samples of a table, in a picture, about. Reason: pictures of the documentation stay small.
 constexpr size_t kPointCountMax = 60;
-constexpr Eigen::Index kSampleCountMax = 200;
+constexpr Eigen::Index kShownSampleCountMax = 200;
 
 std::string key_of(const char* table, const char* preparation, const char* algorithm) {
   return std::string(table) + "/" + preparation + "/" + algorithm;
@@ -133,8 +133,8 @@ bool write_components(const std::string& folder, const Curves& curves) {
           plots += "set title '" + found->first + "'\nsplot ";
           for (size_t i = 0; i < std::size(kClassColours); ++i) {
             plots += (i == 0 ? "'" : ", '") + std::string("components.csv' skip 1 every ") +
-                     std::to_string(1 + samples.rows() / kSampleCountMax) + " using (strcol(1) eq '" + found->first +
-                     "' && $2 == " + std::to_string(i) +
+                     std::to_string(1 + samples.rows() / kShownSampleCountMax) + " using (strcol(1) eq '" +
+                     found->first + "' && $2 == " + std::to_string(i) +
                      " ? $3 : NaN):4:5 with points pointtype 7 pointsize 0.35 linecolor rgb '" + kClassColours[i] +
                      "' title 'class " + std::to_string(i) + "'";
           }

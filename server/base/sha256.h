@@ -1,7 +1,5 @@
-// SHA-256 (FIPS 180-4), as fast as the processor has it.
-//
-// Mbed TLS computes it in C at a third of the speed of an x86 processor's own instructions, and a server sums every
-// record of its journal twice: once when it stores it and once when it starts.
+// SHA-256 (FIPS 180-4) by Mbed TLS, for the pure core: a server sums every record of its journal when it stores the
+// record, and again when it starts.
 #ifndef GRADSTREAM_SERVER_BASE_SHA256_H_
 #define GRADSTREAM_SERVER_BASE_SHA256_H_
 
@@ -15,9 +13,6 @@ using Sha256Digest = std::array<uint8_t, 32>;
 
 // Of the bytes, in one call. Not for secrets: what it leaves on the stack is not wiped.
 Sha256Digest sha256(std::span<const uint8_t> bytes);
-
-// The same without the processor's own instructions: what every other processor computes.
-Sha256Digest sha256_portable(std::span<const uint8_t> bytes);
 
 }  // namespace gradstream
 

@@ -31,19 +31,6 @@ TEST(Sha256, GivesThePublishedDigests) {
       {std::string(1'000'000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
   for (const auto& [text, digest] : cases) {
     EXPECT_EQ(hex_of(sha256(bytes_of(text))), digest) << text.size();
-    EXPECT_EQ(hex_of(sha256_portable(bytes_of(text))), digest) << text.size();
-  }
-}
-
-// Each length around the ends of one, two and three blocks, and at each alignment.
-TEST(Sha256, TheProcessorsInstructionsGiveWhatTheLibraryGives) {
-  std::vector<uint8_t> bytes(16 + 400);
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<uint8_t>(i * i * 31 + (i >> 3));
-  }
-  for (size_t size = 0; size <= 400; ++size) {
-    const std::span<const uint8_t> part = std::span<const uint8_t>(bytes).subspan(size % 16, size);
-    EXPECT_EQ(sha256(part), sha256_portable(part)) << size;
   }
 }
 
