@@ -33,7 +33,7 @@ import link_proxy
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 BOARDS = {"uart": "mps2-an386", "ethernet": "mps2-an386-eth"}
 TARGET = "gradstream_client_emulator"
-SMALL_TASK = {"run.local_step_count": 1, "run.batch_size": 4}
+SMALL_TASK = {"run.local_step_count": 1, "run.batch_size": 8}
 SESSION_ROUNDS = 2           # of the undisturbed session whose bytes are counted
 RESTART_ROUNDS = 10          # between two restarts of the server
 CALM_ROUNDS = 3              # after the last drop or restart

@@ -51,7 +51,7 @@ BOARDS = {
     "mps2-an386": Board(450 * 25000, 400, 8, 40, "", ("-icount", "shift=0")),
     # The unit is an instruction. A step of the demo takes it 36 million, 2 s or so, so these are smaller.
     "rp2040": Board(90000000, 100, 5, 30, "--cut-instruction",
-                    task={"run.local_step_count": 2, "run.direction_count": 2, "run.batch_size": 4}),
+                    task={"run.local_step_count": 2, "run.direction_count": 2, "run.batch_size": 8}),
 }
 
 

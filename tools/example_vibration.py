@@ -195,6 +195,11 @@ def held_out(count, share):
     return numbers < int(share * 65536 + 0.5)
 
 
+def told_count(rows):
+    """What a client tells of how many samples there are: by default the greatest power of two that is not above it."""
+    return 1 << (len(rows).bit_length() - 1)
+
+
 class Model:
     """model.npz, in double precision."""
 
@@ -217,9 +222,9 @@ class Model:
         return (-np.square(z @ self.x).sum() / (2 * len(z)) - best) / abs(best)
 
     def quality(self, parts):
-        """The mean over the devices of what the model explains there, each by its samples held out."""
+        """The mean over the devices of what the model explains there, each by what it tells of its samples held out."""
         shares = [np.square(z @ self.x).sum() / np.square(z).sum() for z in map(self.units, parts)]
-        return np.average(shares, weights=[len(rows) for rows in parts])
+        return np.average(shares, weights=[told_count(rows) for rows in parts])
 
 
 class Outcome:
@@ -296,7 +301,7 @@ class Outcome:
                 fleet.command([fleet.SERVER, "model", "export", "--config", self.folder / "pumps.toml", "--set",
                                f"server.database={self.folder}/gradstream.db", "--version", version, "--out", path],
                               "exporting a model")
-            is_whole = int(row["held_out"]) == sum(map(len, self.held))
+            is_whole = int(row["held_out"]) == sum(map(told_count, self.held))
             errors.append(abs(float(row["quality"]) - Model(path).quality(self.held)) if is_whole else 1)
         return errors
 

@@ -19,7 +19,6 @@ namespace gradstream {
 namespace {
 
 constexpr int32_t kByteMax = 255;
-constexpr uint32_t kFractionBits = 23;  // of a float
 // Bytes of a number of the point, and of the mean.
 constexpr uint32_t kPointPlanes = sizeof(int16_t);
 constexpr uint32_t kMeanPlanes = sizeof(int32_t);
@@ -135,6 +134,7 @@ void add_squares(uint32_t cols, const T* values, int64_t* half) {
 Real nearest(int64_t value) {
 #if defined(__arm__) && defined(__ARM_FP)
   if constexpr (std::is_same_v<Real, float>) {
+    constexpr uint32_t kFractionBits = 23;  // of a float
     const uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
     const auto high = static_cast<uint32_t>(magnitude >> 32);
     const auto low = static_cast<uint32_t>(magnitude);

@@ -34,6 +34,7 @@ uint64_t words_per_direction(Shape shape) { return (shape.size() + kWordBits - 1
 
 Real sign_magnitude(Shape shape) { return static_cast<Real>(1) / std::sqrt(static_cast<Real>(shape.size())); }
 
+#if defined(__arm__) && defined(__ARM_FP)
 // Adds value to `count` numbers where their bit of `flips` is 0, and subtracts it where it is 1, from bit 0 on.
 [[gnu::always_inline]] inline void add_flipped(RealBits value, uint32_t flips, size_t count, Real* sum) {
 #pragma GCC unroll 4
@@ -45,7 +46,6 @@ Real sign_magnitude(Shape shape) { return static_cast<Real>(1) / std::sqrt(stati
 
 // sum[e] <- sum[e] + value where the bit of e is set, - value where it is not; the stream stands at the direction's
 // first word. Flipping the sign bit is exact, and so the compiler may vectorise the loop without changing a bit.
-#if defined(__arm__) && defined(__ARM_FP)
 // Counting takes a third of the loop. So four numbers are added without.
 GS_QUICK void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
   constexpr size_t kPass = 4;
@@ -64,6 +64,7 @@ GS_QUICK void add_signed(RandomStream& stream, size_t count, Real value, Real* s
   }
 }
 #else
+// The same.
 void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
   const RealBits value_bits = std::bit_cast<RealBits>(value);
   for (size_t first = 0; first < count; first += kWordBits) {

@@ -66,7 +66,7 @@ CASES = {  # the data, the run's keys, most bytes of the board's arena in use, w
     "RFedSVRG": ("spd", {"solver": "svrg"}, 624, False),
     "RFedSVRG-2BB": ("spd", SVRG, 672, False),
     "RFedSVRG-2BBS": ("spd", {**SVRG, "step_rule": "barzilai_borwein", "step_min": 0.001, "step_max": 0.1}, 672, False),
-    "A9, memory": ("kpca", {"correction_form": "memory"}, 9288, True),
+    "A9, memory": ("kpca", {"correction_form": "memory"}, 9336, True),
     "A10, memory": ("kpca", {**GRADIENTS, "correction_form": "memory", "cols": 2}, 6240, True),
     "RFedAGS, estimator (6)": ("kpca", {"solver": "gradient_stream", "estimator": "tangent_retraction"}, 9896, False),
     "RFedAGS of a perceptron": ("network", {}, 9200, False),

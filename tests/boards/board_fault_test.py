@@ -19,7 +19,7 @@ import emulate  # noqa: E402
 import fleet  # noqa: E402
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
-SMALL_TASK = {"run.local_step_count": 1, "run.direction_count": 2, "run.batch_size": 4}
+SMALL_TASK = {"run.local_step_count": 1, "run.direction_count": 2, "run.batch_size": 8}
 HANDSHAKE_MS_MAX = 60000  # as in mixed_fleet_test.py
 SECONDS_MAX = 90          # the watchdog's 8, and a session that the board finds lost
 STATUS_ROUNDS_MAX = 200   # until the server's status shows a Hello
