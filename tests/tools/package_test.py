@@ -29,6 +29,7 @@ FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.c
          "./usr/share/doc/gradstream-client/README.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/data.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/use_model.md": "-rw-r--r--",
+         "./usr/share/doc/gradstream-client/trust.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/how-to/power.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/examples/digits.gsd": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
