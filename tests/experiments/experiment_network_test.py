@@ -74,10 +74,32 @@ class Network(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, "result: verb=experiment error=usage\n"), options)
             self.assertIn(said, done.stderr)
 
+    def test_seeds_run_one_after_the_other(self):
+        done = subprocess.run([PROGRAM, "d_zofl", "--case", CASE, "--rounds", "2", "--seeds", "2-3", "--results",
+                               self.folder / "results"], capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"result: name=d_zofl seeds=2-3 passed=1 complete=1 precision=float "
+                                      r"experiments_passed=2 failed=0 skipped=0 seconds=\d+\n$")
+        made = sorted(path.name for path in (self.folder / "results" / "d_zofl").iterdir())
+        self.assertEqual(made, ["seed2", "seed3"])
+
+    def test_a_seed_that_fails_fails_the_range(self):
+        path = self.folder / "file"
+        path.write_text("", encoding="ascii")
+        done = subprocess.run([PROGRAM, "d_zofl", "--case", CASE, "--rounds", "1", "--seeds", "1-2", "--results",
+                               path], capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertRegex(done.stdout, r"passed=0 complete=1 .* experiments_passed=0 failed=2 skipped=0 seconds=\d+\n$")
+
     def test_wrong_options_are_named(self):
         for options, code, said in (
                 (["--seed", "-1"], 2, "--seed: Value -1 not in range 1 to 4294967295"),
                 (["--seed", "0"], 2, "--seed: Value 0 not in range 1 to 4294967295"),
+                (["--seeds", "1-3", "--seed", "2"], 2, "--seed excludes --seeds"),
+                (["--seeds", "3-1"], 2, "'3-1' is no range of seeds such as 1-3, which begin at 1"),
+                (["--seeds", "0-2"], 2, "'0-2' is no range of seeds"), (["--seeds", "1-2x"], 2, "'1-2x' is no range"),
+                (["--seeds", "4"], 2, "'4' is no range"), (["--seeds", "1-4294967296"], 2, "is no range of seeds"),
+                (["--seeds", "1-101"], 2, "'1-101' has more than 100 seeds: split it"),
                 (["--network-folder", "/proc/none"], 1,
                  "DOES NOT HOLD  files for a run over connections are written to /proc/none\n")):
             done = subprocess.run([PROGRAM, "d_zofl", "--case", CASE, "--rounds", "1", "--results",
