@@ -151,7 +151,7 @@ std::vector<uint8_t> HeadKey::sign(std::string_view text) {
 
 bool HeadKey::verify(std::string_view text, const std::vector<uint8_t>& signature) {
   const Sha256Digest hash = hash_of(text);
-  return is_set_ &&
+  return is_set_ && !signature.empty() &&  // Mbed TLS adds to the pointer, and none may be null
          mbedtls_pk_verify(&key_, MBEDTLS_MD_SHA256, hash.data(), hash.size(), signature.data(), signature.size()) == 0;
 }
 

@@ -70,7 +70,7 @@ TEST(HoldCheck, NoticesAPullThatIsNeverAnswered) {
   EXPECT_EQ(check.check(holding.server, 3001 + kAnswerDeadlineMs), "") << "its session has ended";
 }
 
-// 20 schedules in which devices are cut while they are held, pull twice, and the server drains.
+// 48 schedules in which devices are cut while they are held, pull twice, and the server drains.
 TEST(Simulation, OneDigestWhereDevicesAreHeld) {
   for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
     SimOptions options;
@@ -84,7 +84,7 @@ TEST(Simulation, OneDigestWhereDevicesAreHeld) {
     EXPECT_EQ(calm.client_deadline_count + calm.session_deadline_count, 0U);
     options.fault_bits = kAllFaults;
     FaultCounts faults = {};
-    for (uint32_t schedule = 0; schedule < campaign_draws(20); ++schedule) {
+    for (uint32_t schedule = 0; schedule < campaign_draws(48); ++schedule) {
       options.arrival_rate = schedule % 2 == 0 ? 0 : 100;
       const SimResult result = Simulation(options, schedule).run();
       ASSERT_EQ(result.fault, "") << "schedule " << schedule;
