@@ -55,8 +55,8 @@ struct ServerConfig {
   std::string http_listen;              // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
   std::string http_token_file;          // what a request must prove; needed beyond loopback
   std::vector<std::string> http_hosts;  // without a token: what a Host may be beside the loopback's
-  bool allow_psk_ke = false;            // also the key exchange without forward secrecy
-  CredentialPaths credentials;          // beside pre-shared keys, certificates of this CA; empty: none
+  TlsPolicy tls;
+  CredentialPaths credentials;                  // beside pre-shared keys, certificates of this CA; empty: none
   std::string device_registration = "pending";  // of unknown devices by certificate: kRegistrations
   // Threads for TLS and frames; 1: the coordinator's own. Reason for 1: one thread serves what a fleet of thousands
   // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/reference/sizing.md).
@@ -93,7 +93,8 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("http_listen", c.http_listen);
   visit("http_token_file", c.http_token_file);
   visit("http_hosts", c.http_hosts);
-  visit("allow_psk_ke", c.allow_psk_ke);
+  visit("allow_psk_ke", c.tls.allow_psk_ke);
+  visit("hide_identities", c.tls.hide_identities);
   visit("device_ca_file", c.credentials.authority);
   visit("certificate_file", c.credentials.certificate);
   visit("certificate_key_file", c.credentials.key);
