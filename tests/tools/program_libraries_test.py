@@ -1,5 +1,5 @@
-"""The two programs start on other releases of Debian and Ubuntu than the one that built them: they need no shared library
-but those of the compiler and the C library, and none of their symbols is younger than Ubuntu 22.04's.
+"""The two programs start on other releases of Debian and Ubuntu than the one that built them: they need no shared
+library but those of the compiler and the C library, and none of their symbols is younger than Ubuntu 22.04's.
 """
 
 import os
@@ -42,7 +42,7 @@ def main():
     own = numbers(os.confstr("CS_GNU_LIBC_VERSION").split()[1])
     for program in PROGRAMS:
         needed, newest = needed_of(program), newest_of(program)
-        assert {"libc.so.6", "libstdc++.so.6"} <= needed and "GLIBC" in newest, f"readelf and objdump say {needed} {newest}"
+        assert {"libc.so.6", "libstdc++.so.6"} <= needed and "GLIBC" in newest, f"readelf, objdump: {needed} {newest}"
         assert needed <= LIBRARIES, f"{program.name} needs {sorted(needed - LIBRARIES)}, which other systems lack"
         said = " ".join(f"{library}_{'.'.join(map(str, version))}" for library, version in sorted(newest.items()))
         if own > PACKAGING_GLIBC:
