@@ -75,7 +75,8 @@ def playing(*processes):
 def serve(home, http, *more):
     config = home / "fleet.toml"
     config.write_text(f'[server]\nlisten = "127.0.0.1:{fleet.free_port()}"\nhttp_listen = "127.0.0.1:{http}"\n'
-                      f'database = "{home}/gradstream.db"\n[run]\nname = "proxy"\nproblem = "kpca"\nrows = 4\ncols = 2\ndevice_count = 1\n')
+                      f'database = "{home}/gradstream.db"\n'
+                      '[run]\nname = "proxy"\nproblem = "kpca"\nrows = 4\ncols = 2\ndevice_count = 1\n')
     process = fleet.Process("server", [fleet.SERVER, "serve", "--create", "--config", config, *more])
     check(process.wait_for_line("event=http_listening", SECONDS_MAX), f"the server listens: {list(process.lines)[-3:]}")
     return process
