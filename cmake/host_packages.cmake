@@ -1,7 +1,26 @@
 # The host's libraries, as targets. The device runtime uses none of them.
+#
+#   gs_sqlite   SQLite, as an archive
+#   gs_spdlog   spdlog and fmt, as headers
+#
+# A program that was built here starts on other releases of Debian and Ubuntu: of their shared libraries it needs those
+# of the compiler and the C library alone (tests/tools/program_libraries_test.py).
 find_package(Threads REQUIRED)
-find_package(SQLite3 REQUIRED)                 # SQLite::SQLite3
-find_package(spdlog REQUIRED)                  # spdlog::spdlog
+find_path(GS_SQLITE_HEADERS sqlite3.h REQUIRED)
+find_library(GS_SQLITE_ARCHIVE libsqlite3.a REQUIRED)
+add_library(gs_sqlite STATIC IMPORTED)
+set_target_properties(gs_sqlite PROPERTIES
+  IMPORTED_LOCATION ${GS_SQLITE_ARCHIVE} INTERFACE_INCLUDE_DIRECTORIES ${GS_SQLITE_HEADERS})
+target_link_libraries(gs_sqlite INTERFACE Threads::Threads m ${CMAKE_DL_LIBS})
+
+# Each release has another version of both, with another name of its shared library. One source of the server includes
+# them, so headers alone cost one unit more time.
+find_path(GS_SPDLOG_HEADERS spdlog/spdlog.h REQUIRED)
+find_path(GS_FMT_HEADERS fmt/format.h REQUIRED)
+add_library(gs_spdlog INTERFACE)
+target_include_directories(gs_spdlog SYSTEM INTERFACE ${GS_SPDLOG_HEADERS} ${GS_FMT_HEADERS})
+target_compile_definitions(gs_spdlog INTERFACE SPDLOG_FMT_EXTERNAL=1 FMT_HEADER_ONLY=1)
+
 find_package(CLI11 REQUIRED)                   # CLI11::CLI11
 find_package(nlohmann_json REQUIRED)           # nlohmann_json::nlohmann_json
 find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus

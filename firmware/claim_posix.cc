@@ -295,12 +295,16 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wan
     if (exchange.status() == Status::kOk) {
       const Status status = exchange.claim(wanted.request, &verdict);
       *why = status == Status::kOk ? reason_name(verdict.reason) : status_text(status);
-      return status == Status::kOk ? judge(wanted, verdict) : Attempt::kLater;
-    }
-    *why = *exchange.text() != '\0' ? exchange.text() : status_text(exchange.status());
-    was_denied = exchange.was_denied();
-    if (exchange.status() != Status::kUnauthenticated) {
-      return Attempt::kLater;
+      was_denied = exchange.was_denied();  // a server that hides identities says it after the handshake
+      if (!was_denied) {
+        return status == Status::kOk ? judge(wanted, verdict) : Attempt::kLater;
+      }
+    } else {
+      *why = *exchange.text() != '\0' ? exchange.text() : status_text(exchange.status());
+      was_denied = exchange.was_denied();
+      if (exchange.status() != Status::kUnauthenticated) {
+        return Attempt::kLater;
+      }
     }
   }
   if (was_denied) {  // the claim has ended; perhaps after it had let this device in

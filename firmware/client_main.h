@@ -69,7 +69,7 @@ enum ExitCode : int {
   kExitNoEntropy = 5,   // no random numbers, so no TLS
   kExitMemory = 6,      // the memory given is too small to start
   kExitSession = 7,     // with `once`: the session failed
-  kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
+  kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero, or the build fuses: its replica would drift
   kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it; --score: there is no model
   kExitTemporary = 10,  // a file or folder cannot be used now, which may mend by itself (processes only)
   // What answered a claim is not the claim's server (processes only). As with 5, a later try may do better.

@@ -10,6 +10,7 @@
 #include "firmware/linked_problem.h"
 #include "firmware/registry.h"
 #include "runtime/base/arithmetic.h"
+#include "runtime/base/fusing.h"
 #include "runtime/link/port.h"
 #include "runtime/training/encoding.h"
 
@@ -226,6 +227,9 @@ gs_result gs_init(const gs_config* config) {
   }
   if (!keeps_subnormals()) {
     return GS_FLUSHES_TO_ZERO;
+  }
+  if (fuses_products()) {
+    return GS_FUSES;
   }
   DeviceConfig device_config;
   if (parse_identity({config->identity_text, config->identity_size}, &device_config.identity, &app.identity_line) !=

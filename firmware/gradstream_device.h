@@ -42,7 +42,8 @@ typedef enum gs_result {
   GS_NO_MODEL = 8,    /* there is no model yet */
   GS_NO_SCORE = 9,    /* the device's problem has no score, or no prediction */
   GS_NO_SAMPLES = 10, /* a threshold is asked for, and the device has no samples of its own, or asks for no threshold */
-  GS_OTHER_MODEL = 11 /* the model held is of another problem or shape than the device's samples */
+  GS_OTHER_MODEL = 11, /* the model held is of another problem or shape than the device's samples */
+  GS_FUSES = 12        /* this build fuses multiplications with additions: its model would drift from the server's */
 } gs_result;
 
 /* What gs_poll() returns while a local step is unfinished: call it again soon. As a time it is long past, so that a

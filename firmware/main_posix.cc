@@ -83,11 +83,10 @@ constexpr char kFooter[] =
     "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
     "or state folder; 3 no identity or a bad one; 4 no data, or data that do not fit the run's problem; 5 no random\n"
     "numbers, or what answered a claim is not its server; 6 too little memory; 7 the session failed (--once); 8 this\n"
-    "process flushes subnormal numbers to zero; 9 there is no task, since the run is over or this image cannot do it\n"
-    "(--once), or no model (--score); 10 a file or folder cannot be used now, but may be later: a disk is read-only,\n"
-    "full, failing or not mounted yet. Without these options it runs until SIGTERM or SIGINT, which end it with 0;\n"
-    "work under way is taken up again from "
-    "--state.";
+    "process flushes subnormal numbers to zero, or its build fuses products; 9 there is no task, since the run is\n"
+    "over or this image cannot do it (--once), or no model (--score); 10 a file or folder cannot be used now, but may\n"
+    "be later: a disk is read-only, full, failing or not mounted yet. Without these options it runs until SIGTERM or\n"
+    "SIGINT, which end it with 0; work under way is taken up again from --state.";
 
 using gradstream::fail;
 using gradstream::fail_path;

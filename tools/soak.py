@@ -35,6 +35,8 @@ PARTS = {
              [*PYTHON, fleet.ROOT / "tools" / "fuzz.py", "600"]),
     "config": ("2,000 spoilt configurations, for the program and for a live server",
                [*PYTHON, fleet.ROOT / "tests" / "server" / "config_edits_test.py"]),
+    "install": ("both packages installed and served on a Debian 12 and a Debian 13 of debootstrap",
+                [*PYTHON, fleet.ROOT / "tools" / "soak_install.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",
               [*PYTHON, fleet.ROOT / "tools" / "soak_fleet.py"]),
     "tidy": ("clang-tidy with the path-sensitive analyzer at full depth over everything, tests too",

@@ -8,7 +8,9 @@
 #ifndef GRADSTREAM_RUNTIME_BASE_NO_CONTRACTION_H_
 #define GRADSTREAM_RUNTIME_BASE_NO_CONTRACTION_H_
 
-#if defined(__clang__)
+#if defined(GS_TEST_CONTRACTION)
+// A build that has lost the rest: tests/firmware/fusing_build_test.cc.
+#elif defined(__clang__)
 #pragma STDC FP_CONTRACT OFF  // holds against all flags but -ffp-contract=fast
 #elif defined(__GNUC__) && !defined(GS_CONTRACTION_OFF)
 // GCC ignores the pragma of standard C. With its own, GCC 12 makes the same code at -O2, but at -Os the objects of a

@@ -1,5 +1,6 @@
 #include "server/base/listen_address.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "host/file_cause.h"
@@ -73,6 +74,17 @@ bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
   }
   *out = Tcp::endpoint(address, port);
   return true;
+}
+
+bool is_host_name(std::string_view text) {
+  constexpr size_t kSizeMax = 253;  // of a name in the DNS
+  const bool is_bracketed = text.starts_with('[') && text.ends_with(']') && text.size() > 2;
+  const std::string_view inner = is_bracketed ? text.substr(1, text.size() - 2) : text;
+  const auto is_good = [is_bracketed](char c) {
+    const bool is_word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return is_word || (is_bracketed ? c == ':' || c == '.' : c == '-' || c == '.' || c == '_');
+  };
+  return !inner.empty() && text.size() <= kSizeMax && std::all_of(inner.begin(), inner.end(), is_good);
 }
 
 Objection check_listen_address(const Tcp::endpoint& endpoint, const char* key) {

@@ -12,10 +12,11 @@
 
 namespace gradstream {
 
-// In bytes: the largest record that both ends may send. It holds content, its type, tag and padding.
+// In bytes: the largest record that a peer may send. It holds content, its type, tag and padding.
 inline constexpr size_t kTlsRecordSizeMax = MBEDTLS_SSL_IN_CONTENT_LEN + 256;
 // In bytes: what is kept of a connection that has no session yet. Reason: room for the largest record and its header.
-inline constexpr size_t kClientHelloSizeMax = 2048;
+inline constexpr size_t kClientHelloSizeMax = 2560;
+static_assert(kClientHelloSizeMax >= 5 + kTlsRecordSizeMax);
 // In bytes: identities that are looked up and that the log shows. Longer ones cannot be enrolled.
 inline constexpr size_t kHelloIdentitySizeMax = 63;
 

@@ -37,13 +37,13 @@ IoThread::NewSession::~NewSession() {
   }
 }
 
-IoThread::IoThread(asio::io_context& home, PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board,
+IoThread::IoThread(asio::io_context& home, PskLookup lookup, const TlsPolicy& policy, const CredentialBoard* board,
                    const SessionLimits& limits, FaultLines& fault_lines, Reports on_reports)
     : home_(home),
       on_reports_(std::move(on_reports)),
       home_work_(asio::make_work_guard(home)),
       work_(asio::make_work_guard(io_)),
-      tls_(std::move(lookup), allow_psk_ke, board),
+      tls_(std::move(lookup), policy, board),
       pool_(io_, tls_, limits, counters_, fault_lines, *this) {}
 
 IoThread::~IoThread() { stop(); }

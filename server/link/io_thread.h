@@ -48,7 +48,7 @@ class IoThread final : public SessionOwner {
   using Reports = std::function<void(std::vector<SessionReport>& reports)>;
 
   // lookup: called on this thread. on_reports: on home's. board: as for TlsContext. Everything must outlive the thread.
-  IoThread(asio::io_context& home, PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board,
+  IoThread(asio::io_context& home, PskLookup lookup, const TlsPolicy& policy, const CredentialBoard* board,
            const SessionLimits& limits, FaultLines& fault_lines, Reports on_reports);
   ~IoThread() override;
   IoThread(const IoThread&) = delete;

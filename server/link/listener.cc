@@ -34,10 +34,10 @@ Listener::~Listener() {
   abort_all();
 }
 
-Status Listener::start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board) {
+Status Listener::start_threads(std::vector<PskLookup> lookups, const TlsPolicy& policy, const CredentialBoard* board) {
   for (PskLookup& lookup : lookups) {
     threads_.push_back(
-        {std::make_unique<IoThread>(io_, std::move(lookup), allow_psk_ke, board, limits_.session, fault_lines_,
+        {std::make_unique<IoThread>(io_, std::move(lookup), policy, board, limits_.session, fault_lines_,
                                     [this](std::vector<SessionReport>& reports) { on_reports(reports); }),
          0});
     if (const Status status = threads_.back().io->start(); status != Status::kOk) {

@@ -89,7 +89,7 @@ class Listener : public SessionOwner {
   Listener& operator=(const Listener&) = delete;
 
   // Before open(), at most once: a thread for each of these, which calls it. Codes of TlsContext::start().
-  Status start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board = nullptr);
+  Status start_threads(std::vector<PskLookup> lookups, const TlsPolicy& policy, const CredentialBoard* board = nullptr);
   // An objection names the address, the cause and the remedy.
   Objection open(const Tcp::endpoint& endpoint);
   uint16_t port() const;

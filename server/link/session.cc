@@ -31,6 +31,7 @@ Counter* counter_of(TlsFault fault, ShellCounters& counters) {
       return &counters.claims_refused;
     case TlsFault::kWrongKey:
       return &counters.handshakes.wrong_keys;
+    case TlsFault::kHelloTooLarge:
     case TlsFault::kRecordTooLarge:
       return &counters.traffic.large_records;
     case TlsFault::kCertificateExpired:
@@ -417,9 +418,8 @@ void Session::fail_tls() {
     fields.add(fault == TlsFault::kNotTls ? "first_bytes" : "detail", stream_->fault_detail());
   }
   fields.add("remedy", tls_fault_remedy(fault));
-  const bool is_reset = fault == TlsFault::kPeerClosed;  // a port scan, a health check, a board's reset
-  if (is_open() || may_log_fault()) {
-    log_event(is_reset ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
+  if (is_open() || may_log_fault()) {  // closed by its peer: a port scan, a health check, a board's reset
+    log_event(fault == TlsFault::kPeerClosed ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
   }
   begin_closing();
 }

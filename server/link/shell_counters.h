@@ -109,7 +109,7 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
   visit("inactive_identities", "Handshakes of pending or disabled devices.", s.handshakes.inactive_identities);
   visit("expired_keys", "Handshakes with a key whose rotation window is over.", s.handshakes.expired_keys);
   visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.handshakes.wrong_keys);
-  visit("large_records", "Sessions ended for a TLS record beyond record_size_limit.", s.traffic.large_records);
+  visit("large_records", "Sessions ended for a TLS record or ClientHello beyond 2,048 bytes.", s.traffic.large_records);
   visit("tls_other_faults", "Handshakes that failed otherwise.", s.handshakes.tls_other_faults);
   visit("certificates_expired", "Handshakes with a certificate whose time is over.", s.certificates.expired);
   visit("certificates_early", "Handshakes with a certificate whose time has not come.", s.certificates.early);

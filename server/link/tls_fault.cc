@@ -28,6 +28,10 @@ const char* tls_fault_event(TlsFault fault) {
       return "tls_key_exchange";
     case TlsFault::kClaimKeyExchange:
       return "tls_claim_key_exchange";
+    case TlsFault::kNoGroup:
+      return "tls_no_group";
+    case TlsFault::kHelloTooLarge:
+      return "tls_hello_too_large";
     case TlsFault::kRecordTooLarge:
       return "tls_record_too_large";
     case TlsFault::kCertificateExpired:
@@ -88,8 +92,12 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kClaimKeyExchange:
       return "claims are not taken over psk_ke, as all who hold the claim could read them: let the device claim with "
              "psk_dhe_ke, its default";
+    case TlsFault::kNoGroup:
+      return "let the peer offer x25519 or P-256 (secp256r1); a share of a hybrid group may stand beside it";
+    case TlsFault::kHelloTooLarge:
+      return "its ClientHello has more than 2,048 bytes: let it offer fewer key shares and extensions";
     case TlsFault::kRecordTooLarge:
-      return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 1,024 bytes: use a client "
+      return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 2,048 bytes: use a client "
              "that knows it";
     case TlsFault::kCertificateExpired:
       return "sign the device a new certificate, and compare its dates with this machine's clock";

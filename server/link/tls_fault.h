@@ -19,6 +19,8 @@ enum class TlsFault : uint8_t {
   kNoPsk,               // the peer offers no pre-shared key or no key exchange of ours
   kKeyExchange,         // the identity is known, but offered with psk_ke alone, which the context does not allow
   kClaimKeyExchange,    // a claim is offered with psk_ke alone, which no context allows
+  kNoGroup,             // the peer offers no group that this end has
+  kHelloTooLarge,       // its ClientHello is longer than this end takes
   kRecordTooLarge,      // the peer sends records beyond record_size_limit
   kCertificateExpired,  // by certificate: of the device CA, but its time is over
   kCertificateEarly,    // its time has not come

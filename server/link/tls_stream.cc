@@ -9,6 +9,7 @@
 #include <mbedtls/platform.h>
 #include <psa/crypto.h>
 
+#include "runtime/wire/claim.h"
 #include "server/link/client_hello.h"
 
 namespace gradstream {
@@ -48,6 +49,22 @@ void* cached_calloc(size_t count, size_t size) {
   return block;
 }
 
+TlsFault fault_of(PskRefusal refusal) {
+  switch (refusal) {
+    case PskRefusal::kNone:
+      return TlsFault::kNone;
+    case PskRefusal::kRevoked:
+      return TlsFault::kRevoked;
+    case PskRefusal::kInactive:
+      return TlsFault::kInactive;
+    case PskRefusal::kExpired:
+      return TlsFault::kExpiredKey;
+    case PskRefusal::kClaimEnded:
+      return TlsFault::kClaimEnded;
+  }
+  return TlsFault::kProtocol;
+}
+
 std::string mbedtls_text(int code) {
   char text[128];
   mbedtls_strerror(code, text, sizeof text);
@@ -58,8 +75,8 @@ std::string mbedtls_text(int code) {
 
 // ---- TlsContext ----------------------------------------------------------------------------------------------------
 
-TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board)
-    : lookup_(std::move(lookup)), allow_psk_ke_(allow_psk_ke), board_(board) {
+TlsContext::TlsContext(PskLookup lookup, const TlsPolicy& policy, const CredentialBoard* board)
+    : lookup_(std::move(lookup)), policy_(policy), board_(board) {
   mbedtls_ssl_config_init(&config_);
   scratch_.resize(kScratchSize);
 }
@@ -76,7 +93,7 @@ Status TlsContext::start() {
     return Status::kOutOfMemory;
   }
   int modes = MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL;
-  if (allow_psk_ke_) {
+  if (policy_.allow_psk_ke) {
     modes |= MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK;
   }
   if (board_ != nullptr) {
@@ -115,8 +132,7 @@ int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
   if (!stream->identity_.empty()) {
     // A peer whose PSK was refused, and which has been told so, cannot fall back to a certificate. If the PSK is
     // acceptable we send no certificate and ask for none, so the peer must complete PSK authentication.
-    const bool is_refused = !stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone;
-    return is_refused ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
+    return stream->is_refused() ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
   }
   const Credentials& credentials = *stream->during_handshake_.credentials;
   stream->has_shown_certificate_ = true;
@@ -129,15 +145,18 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
   stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kHelloIdentitySizeMax));
   stream->identity_known_ = identity_size <= kHelloIdentitySizeMax && stream->look_up(self->lookup_);
-  if (!stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone) {
+  if (stream->is_refused() && !self->policy_.hide_identities) {
     // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
-    const unsigned char alert = !stream->identity_known_                         ? kAlertUnknownPskIdentity
-                                : stream->entry_.refusal == PskRefusal::kExpired ? MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR
-                                                                                 : MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
-    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+    stream->send_alert(!stream->identity_known_                         ? kAlertUnknownPskIdentity
+                       : stream->entry_.refusal == PskRefusal::kExpired ? MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR
+                                                                        : MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED);
     return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
   }
-  if (stream->entry_.claim != 0) {
+  const bool has_no_key = !stream->identity_known_ || stream->entry_.refusal == PskRefusal::kExpired;
+  if (has_no_key && !stream->draw_key()) {
+    return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+  }
+  if (is_claim_identity(stream->identity_)) {
     // Many hold the key: without an exchange of its own, each of them reads a session that it has recorded. Mbed TLS
     // chooses the exchange after this call.
     ssl->MBEDTLS_PRIVATE(conf) = &self->claim_config_;
@@ -187,7 +206,7 @@ Status TlsStream::handshake() {
     const int code = mbedtls_ssl_handshake(&ssl_);
     if (code == 0) {
       established_ = true;
-      const Status admitted = admit_certificate();
+      const Status admitted = has_shown_certificate_ ? admit_certificate() : admit_key();
       during_handshake_ = {};
       flush();
       return admitted;
@@ -226,14 +245,25 @@ int TlsStream::on_verify(void* stream, mbedtls_x509_crt* certificate, int depth,
   return 0;
 }
 
-// If this end has shown a certificate, no key has proven anything, so the peer's certificate must. Its CN names the
+// In place of a key that this end does not have: drawn for one handshake, so that what follows is what follows a wrong
+// key. False: there are no random numbers.
+bool TlsStream::draw_key() { return psa_generate_random(entry_.key.data(), entry_.key.size()) == PSA_SUCCESS; }
+
+// The peer has proven its key. What an alert at once would have told anybody, it may know.
+Status TlsStream::admit_key() {
+  GS_ASSERT(identity_known_);  // nobody has a key that was drawn
+  if (entry_.refusal == PskRefusal::kNone) {
+    return Status::kOk;
+  }
+  refuse(fault_of(entry_.refusal));
+  return Status::kProtocolError;
+}
+
+// This end has shown a certificate, and no key has proven anything, so the peer's certificate must. Its CN names the
 // device, and the fleet says whether that device may come in. The peer is refused here and not in the handshake,
 // because Mbed TLS's server would encrypt an alert there with keys that the peer has left behind. Also frees the
 // certificate, which no idle session needs.
 Status TlsStream::admit_certificate() {
-  if (!has_shown_certificate_) {
-    return Status::kOk;
-  }
   const TlsFault fault = find_certificate_fault();
   mbedtls_ssl_session* const session = ssl_.MBEDTLS_PRIVATE(session);
   if (session->MBEDTLS_PRIVATE(peer_cert) != nullptr) {
@@ -310,8 +340,16 @@ void TlsStream::refuse(TlsFault fault) {
     default:
       break;
   }
-  mbedtls_ssl_send_alert_message(&ssl_, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+  send_alert(alert);
   fault_ = fault;
+}
+
+void TlsStream::send_alert(unsigned char alert) {
+  if (ssl_.MBEDTLS_PRIVATE(out_left) > 0) {  // what it has not sent yet, it sends in place of an alert
+    mbedtls_ssl_send_alert_message(&ssl_, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+  }
+  mbedtls_ssl_send_alert_message(&ssl_, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+  alert_sent_ = true;
 }
 
 Result<size_t> TlsStream::read(uint8_t* out, size_t size) {
@@ -351,7 +389,7 @@ Status TlsStream::write(std::span<const uint8_t> bytes) {
     return Status::kWouldBlock;
   }
   // The BIO takes everything, so that a write never stops half-way and no bytes need to be repeated. A peer's
-  // record_size_limit below ours makes several records of one frame.
+  // record_.sizelimit below ours makes several records of one frame.
   while (!bytes.empty()) {
     const int code = mbedtls_ssl_write(&ssl_, bytes.data(), bytes.size());
     if (code <= 0) {
@@ -518,6 +556,10 @@ int TlsStream::bio_send(void* context, const unsigned char* bytes, size_t size) 
   if (self->peer_gone_) {
     return MBEDTLS_ERR_SSL_CONN_EOF;
   }
+  if (self->alert_sent_) {
+    return static_cast<int>(size);  // Mbed TLS has an alert of its own for what the first one refused
+  }
+  self->alert_sent_ = size > 0 && bytes[0] == MBEDTLS_SSL_MSG_ALERT;  // one record each time; encrypted ones are 23
   if (self->out_.empty()) {
     self->out_.swap(self->context_.spare_);
   }
@@ -540,21 +582,53 @@ int TlsStream::bio_receive(void* context, unsigned char* out, size_t size) {
 
 void TlsStream::track_records(const unsigned char* bytes, size_t size) {
   while (size > 0) {
-    if (record_left_ > 0) {
-      const size_t taken = std::min(record_left_, size);
-      record_left_ -= taken;
+    if (record_.left > 0) {
+      const size_t taken = std::min(record_.left, size);
+      record_.left -= taken;
       bytes += taken;
       size -= taken;
       continue;
     }
-    record_header_[record_header_size_++] = *bytes++;
+    record_.header[record_.header_size++] = *bytes++;
     --size;
-    if (record_header_size_ == sizeof record_header_) {
-      record_left_ = static_cast<size_t>(record_header_[3]) << 8 | record_header_[4];
-      record_header_size_ = 0;
-      record_size_ = record_left_;
+    if (record_.header_size == sizeof record_.header) {
+      record_.left = static_cast<size_t>(record_.header[3]) << 8 | record_.header[4];
+      record_.header_size = 0;
+      record_.size = record_.left;
     }
   }
+}
+
+// What Mbed TLS has no alert for. Close notify: nothing is to be said.
+unsigned char TlsStream::alert_of(int code) const {
+  const bool is_over = record_.size > kTlsRecordSizeMax;
+  switch (code) {
+    case MBEDTLS_ERR_SSL_CONN_EOF:
+    case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
+    case MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE:
+    case MBEDTLS_ERR_SSL_INVALID_MAC:  // it has one for that
+      return MBEDTLS_SSL_ALERT_MSG_CLOSE_NOTIFY;
+    case MBEDTLS_ERR_SSL_INVALID_RECORD:
+      return is_over ? MBEDTLS_SSL_ALERT_MSG_RECORD_OVERFLOW : MBEDTLS_SSL_ALERT_MSG_DECODE_ERROR;
+    case MBEDTLS_ERR_SSL_UNEXPECTED_MESSAGE:
+      return MBEDTLS_SSL_ALERT_MSG_UNEXPECTED_MESSAGE;
+    case MBEDTLS_ERR_SSL_DECODE_ERROR:
+      return MBEDTLS_SSL_ALERT_MSG_DECODE_ERROR;
+    case MBEDTLS_ERR_SSL_BAD_INPUT_DATA:  // a record beyond its memory, or a key share that x25519 refuses
+      return is_over ? MBEDTLS_SSL_ALERT_MSG_RECORD_OVERFLOW : MBEDTLS_SSL_ALERT_MSG_ILLEGAL_PARAMETER;
+    case MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER:
+      return MBEDTLS_SSL_ALERT_MSG_ILLEGAL_PARAMETER;
+    case MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE:
+      return MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE;
+    default:
+      return MBEDTLS_SSL_ALERT_MSG_INTERNAL_ERROR;
+  }
+}
+
+// Whether the peer could read it: in clear, before this end has keys, or by the session's keys. In between the peer has
+// left the keys behind that Mbed TLS's server would encrypt with.
+bool TlsStream::can_send_alert() const {
+  return !alert_sent_ && (established_ || ssl_.MBEDTLS_PRIVATE(transform_out) == nullptr);
 }
 
 // The fault of a handshake by certificate that did not come to its end. kNone: the certificates are not at fault.
@@ -579,23 +653,31 @@ Status TlsStream::fail(int code) {
     return Status::kProtocolError;
   }
   fault_detail_ = mbedtls_text(code);
+  const bool has_alert = alert_sent_;  // of Mbed TLS's own
+  if (can_send_alert()) {
+    if (const unsigned char alert = alert_of(code); alert != MBEDTLS_SSL_ALERT_MSG_CLOSE_NOTIFY) {
+      send_alert(alert);
+      flush();
+    }
+  }
   if (const TlsFault of_certificate = find_broken_certificate(code); of_certificate != TlsFault::kNone) {
     fault_ = of_certificate;
-  } else if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kTlsRecordSizeMax) {
-    fault_ = TlsFault::kRecordTooLarge;
+  } else if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_.size > kTlsRecordSizeMax) {
+    // The first flight comes before this end has said how much it takes.
+    fault_ = established_ || !identity_.empty() || has_shown_certificate_ ? TlsFault::kRecordTooLarge
+                                                                          : TlsFault::kHelloTooLarge;
+  } else if (ssl_.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_HELLO_RETRY_REQUEST && !has_alert) {
+    fault_ = TlsFault::kNoGroup;  // a wrong key leaves it in the same state, and has an alert
   } else if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
     fault_ = TlsFault::kTlsVersion;
   } else if (!established_ && !identity_.empty() && !identity_known_) {
     fault_ = TlsFault::kUnknownIdentity;
   } else if (!established_ && !identity_.empty() && entry_.refusal != PskRefusal::kNone) {
-    fault_ = entry_.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
-             : entry_.refusal == PskRefusal::kInactive ? TlsFault::kInactive
-             : entry_.refusal == PskRefusal::kExpired  ? TlsFault::kExpiredKey
-                                                       : TlsFault::kClaimEnded;
+    fault_ = fault_of(entry_.refusal);
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
     fault_ = TlsFault::kWrongKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&
-             (entry_.claim != 0 || !context_.allow_psk_ke_)) {
+             (entry_.claim != 0 || !context_.policy_.allow_psk_ke)) {
     // Mbed TLS looks for a key exchange after the identity, and calls the one that is not allowed a missing extension.
     fault_ = entry_.claim != 0 ? TlsFault::kClaimKeyExchange : TlsFault::kKeyExchange;
   } else if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {

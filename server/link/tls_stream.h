@@ -16,9 +16,9 @@
 // Trust: the identity is that of the pre-shared key that both ends proved (psk_dhe_ke with x25519 or P-256; psk_ke
 // where the context allows it). Where the context has credentials, it may also be the CN of a certificate that the
 // device CA has signed. There are no tickets and no renegotiation; records have at most 1,024 bytes. A peer offers one
-// identity. An unknown one of a key is answered at once with the alert unknown_psk_identity; an unknown one of a
-// certificate may be one that the owner registers (is_unregistered()). What a peer sends is looked at only when the
-// peer is admitted.
+// identity. An unknown one of a key is answered at once with the alert unknown_psk_identity, unless the policy hides
+// identities; an unknown one of a certificate may be one that the owner registers (is_unregistered()). What a peer
+// sends is looked at only when the peer is admitted. A stream says one fatal alert at most, and nothing behind it.
 //
 // A context and its streams belong to one thread. Several contexts may have threads of their own, because the keys and
 // random numbers of PSA, which are the process's, are locked (MBEDTLS_THREADING_C). All contexts are started before any
@@ -75,14 +75,22 @@ struct KnownPsk {
   PskEntry entry;
 };
 
+// How peers are taken.
+struct TlsPolicy {
+  bool allow_psk_ke = false;  // also the key exchange without forward secrecy, for the smallest boards
+  // Who has no key learns nothing by a name: an unknown identity is answered as a known one with a wrong key, after the
+  // same work, with the same alert; and whoever is revoked, disabled or over is told so after its key is proven. Else
+  // an alert says at once what this end knows of the name. fault() says it in either case.
+  bool hide_identities = false;
+};
+
 class TlsStream;
 
 // What all sessions share. Must outlive them.
 class TlsContext {
  public:
-  // allow_psk_ke: also the key exchange without forward secrecy, for the smallest boards.
   // board: of the certificates that are taken beside keys, loaded; null: none are. Must outlive the context.
-  TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board = nullptr);
+  TlsContext(PskLookup lookup, const TlsPolicy& policy, const CredentialBoard* board = nullptr);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -97,7 +105,7 @@ class TlsContext {
   const std::shared_ptr<Credentials>& credentials();
 
   PskLookup lookup_;
-  bool allow_psk_ke_;
+  TlsPolicy policy_;
   const CredentialBoard* board_;
   std::shared_ptr<const CredentialBundle> bundle_;  // that the credentials were parsed from
   std::shared_ptr<Credentials> credentials_;
@@ -146,7 +154,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
 
   bool is_writing() const { return writing_; }
   // The peer has begun a TLS record and not finished it.
-  bool in_record() const { return record_header_size_ > 0 || record_left_ > 0; }
+  bool in_record() const { return record_.header_size > 0 || record_.left > 0; }
   TlsFault fault() const { return fault_; }
   // What the peer sent first, for kNotTls; the Mbed TLS error in words otherwise.
   const std::string& fault_detail() const { return fault_detail_; }
@@ -163,12 +171,26 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   static int bio_receive(void* context, unsigned char* out, size_t size);
   static int on_verify(void* stream, mbedtls_x509_crt* certificate, int depth, uint32_t* flags);
   bool look_up(const PskLookup& lookup);
+  // Of an identity that was offered with a key.
+  bool is_refused() const { return !identity_known_ || entry_.refusal != PskRefusal::kNone; }
+  bool draw_key();
+  Status admit_key();
+  bool can_send_alert() const;
+  unsigned char alert_of(int code) const;
+  void send_alert(unsigned char alert);
   Status admit_certificate();
   TlsFault find_certificate_fault() const;
   TlsFault find_broken_certificate(int code) const;
   struct DuringHandshake {
     std::shared_ptr<Credentials> credentials;  // of this end
     std::unique_ptr<KnownPsk> known;           // until the key is looked up
+  };
+  // Where the input stands among the peer's records.
+  struct RecordTrack {
+    uint8_t header[5] = {};
+    size_t header_size = 0;
+    size_t left = 0;
+    size_t size = 0;  // of the one that began last
   };
   struct ReadPlace;
   struct Reading {
@@ -200,11 +222,9 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   bool peer_gone_ = false;  // EOF or an error of the socket
   bool shut_ = false;
   bool fin_sent_ = false;
+  bool alert_sent_ = false;  // a fatal one: nothing may follow
   bool established_ = false;
-  uint8_t record_header_[5] = {};
-  size_t record_header_size_ = 0;
-  size_t record_left_ = 0;
-  size_t record_size_ = 0;  // of the one that began last
+  RecordTrack record_;
   TlsFault fault_ = TlsFault::kNone;
   std::string fault_detail_;
   std::string identity_;

@@ -56,7 +56,7 @@ const char* exit_code_text(int code) {
     case kExitFile:
       return "a file or folder cannot be read or written";
     case kExitArithmetic:
-      return "the process flushes subnormal numbers to zero: its model would drift";
+      return "the process flushes subnormal numbers to zero, or this build fuses products: its model would drift";
     case kExitTemporary:
       return "a file cannot be used now, but may be later: its disk is read-only, full or failing";
     case kExitForked:

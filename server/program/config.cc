@@ -1,17 +1,14 @@
 #include "server/program/config.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <type_traits>
 
 #include "server/base/listen_address.h"
 #include "server/program/config_source.h"
+#include "server/program/config_value.h"
 #include "server/program/toml_document.h"
 #include "server/run/check_parameters.h"
 #include "server/run/field_text.h"
@@ -25,90 +22,10 @@ namespace gradstream {
 
 namespace {
 
-struct Range {
-  uint32_t least = 0;
-  uint32_t most = std::numeric_limits<uint32_t>::max();
-};
-
-// ---- Values --------------------------------------------------------------------------------------------------------
-// Each read_value() objects with what was expected instead.
-
-Objection read_value(const TomlNode& node, std::string* out, Range) {
-  if (node.kind != TomlKind::kText || node.text.find('\0') != std::string::npos) {  // a path would end there
-    return "a text in quotes, without a byte 0";
-  }
-  *out = node.text;
-  return {};
-}
-
-Objection read_value(const TomlNode& node, bool* out, Range) {
-  if (node.kind != TomlKind::kFlag) {
-    return "true or false";
-  }
-  *out = node.flag;
-  return {};
-}
-
-Objection read_value(const TomlNode& node, uint32_t* out, Range range) {
-  if (node.kind != TomlKind::kWhole || node.whole < int64_t{range.least} || node.whole > int64_t{range.most}) {
-    return "a whole number from " + std::to_string(range.least) + " to " + std::to_string(range.most);
-  }
-  *out = static_cast<uint32_t>(node.whole);
-  return {};
-}
-
-Objection read_value(const TomlNode& node, float* out, Range) {
-  const double value = node.kind == TomlKind::kWhole ? static_cast<double>(node.whole) : node.number;
-  const bool is_number = node.kind == TomlKind::kWhole || node.kind == TomlKind::kNumber;
-  if (!is_number || !(std::abs(value) <= double{std::numeric_limits<float>::max()})) {
-    return "a finite number";
-  }
-  *out = value == 0 ? 0.0F : static_cast<float>(value);  // no -0: it would be printed as a whole number without a sign
-  return {};
-}
-
-template <typename Enum>
-requires std::is_enum_v<Enum> Objection read_value(const TomlNode& node, Enum* out, Range) {
-  std::string words;
-  for (const auto& [name, known] : names_of<Enum>()) {
-    if (node.kind == TomlKind::kText && node.text == name) {
-      *out = known;
-      return {};
-    }
-    words += std::string(words.empty() ? "" : ", ") + '"' + name + '"';
-  }
-  return "one of " + words;
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-    }
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      out += std::string("\\u00") + kDigits[static_cast<unsigned char>(c) >> 4] + kDigits[c & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-std::string text_of(const std::string& value) { return quoted(value); }
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(uint32_t value) { return std::to_string(value); }
-std::string text_of(float value) {
-  std::array<char, 32> text = {};
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
-template <typename Enum>
-requires std::is_enum_v<Enum> std::string text_of(Enum value) { return quoted(name_of(value)); }
 // Of a run's key, which may have a word for 0.
 template <typename Field>
 std::string text_of(const Key& key, const Field& value) {
-  return is_zero_word(key, value) ? quoted(key.zero_word) : text_of(value);
+  return is_zero_word(key, value) ? toml_text(std::string(key.zero_word)) : toml_text(value);
 }
 
 // ---- Errors --------------------------------------------------------------------------------------------------------
@@ -195,7 +112,7 @@ class Reader {
 
   // One key of a section, if it is there.
   template <typename Field>
-  void field(const TomlNode& table, const std::string& section, const char* key, Field& out, Range range = {}) {
+  void field(const TomlNode& table, const std::string& section, const char* key, Field& out, ValueRange range = {}) {
     known_.emplace_back(key);
     const TomlNode* const node = table.find(key);
     if (node == nullptr) {
@@ -273,6 +190,14 @@ void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   const TomlNode* const http = table.find("http_listen");
   if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
     reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
+  }
+  if (const TomlNode* const hosts = table.find("http_hosts")) {
+    const auto wrong = std::find_if_not(out->http_hosts.begin(), out->http_hosts.end(), is_host_name);
+    if (wrong != out->http_hosts.end()) {
+      reader.error(hosts, "server.http_hosts: " + printable(*wrong) +
+                              " is no name or address as a Host has it; write each without a port, such as "
+                              "\"fleet.example.org\"");
+    }
   }
   if (const auto* const period = table.find("head_period_s");
       period != nullptr && (out->head_period_s < 1 || out->head_period_s > kHeadPeriodMaxS)) {
@@ -616,9 +541,10 @@ namespace {
 // visit(section, key, value as text) in the order of the file.
 template <typename Visit>
 void visit_all(const Config& config, Visit&& visit) {
-  visit_server_fields(config.server, [&](const char* key, const auto& value) { visit("server", key, text_of(value)); });
+  visit_server_fields(config.server,
+                      [&](const char* key, const auto& value) { visit("server", key, toml_text(value)); });
   visit_limits(config.server, [&](const char* key, uint32_t value, uint32_t, uint32_t) {
-    visit("server.limits", key, text_of(value));
+    visit("server.limits", key, toml_text(value));
   });
   visit_keys(config.run, [&](const Key& key, const auto& value) { visit("run", key.name, text_of(key, value)); });
 }

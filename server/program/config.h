@@ -52,10 +52,11 @@ struct ServerConfig {
   std::string head_key;  // PEM: what signs heads of the journal (server/program/head_log.h); empty: none are written
   // Between two heads. Reason: what a thief of the disk could take back unseen is a minute, at half a megabyte a day.
   uint32_t head_period_s = 60;
-  std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
-  std::string http_token_file;  // what a request must prove; needed beyond loopback
-  bool allow_psk_ke = false;    // also the key exchange without forward secrecy
-  CredentialPaths credentials;  // beside pre-shared keys, certificates of this CA; empty: none
+  std::string http_listen;              // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
+  std::string http_token_file;          // what a request must prove; needed beyond loopback
+  std::vector<std::string> http_hosts;  // without a token: what a Host may be beside the loopback's
+  TlsPolicy tls;
+  CredentialPaths credentials;                  // beside pre-shared keys, certificates of this CA; empty: none
   std::string device_registration = "pending";  // of unknown devices by certificate: kRegistrations
   // Threads for TLS and frames; 1: the coordinator's own. Reason for 1: one thread serves what a fleet of thousands
   // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/reference/sizing.md).
@@ -78,7 +79,7 @@ struct ServerConfig {
   uint32_t drain_deadline_ms = 5000;  // from SIGTERM until sessions that do not leave are cut
 };
 
-// visit(key, field): strings, switches, and a time in seconds.
+// visit(key, field): strings, lists of strings, switches, and a time in seconds.
 template <typename Config, typename Visit>
 void visit_server_fields(Config& c, Visit&& visit) {
   visit("listen", c.listen);
@@ -91,7 +92,9 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("head_period_s", c.head_period_s);
   visit("http_listen", c.http_listen);
   visit("http_token_file", c.http_token_file);
-  visit("allow_psk_ke", c.allow_psk_ke);
+  visit("http_hosts", c.http_hosts);
+  visit("allow_psk_ke", c.tls.allow_psk_ke);
+  visit("hide_identities", c.tls.hide_identities);
   visit("device_ca_file", c.credentials.authority);
   visit("certificate_file", c.credentials.certificate);
   visit("certificate_key_file", c.credentials.key);

@@ -14,6 +14,7 @@
 #include "host/output_end.h"
 #include "host/standard_files.h"
 #include "runtime/base/arithmetic.h"
+#include "runtime/base/fusing.h"
 #include "runtime/base/status.h"
 #include "runtime/wire/server_address.h"
 #include "server/base/private_file.h"
@@ -479,6 +480,11 @@ int run_program(int argc, char** argv) {
     return fail(kExitArithmetic,
                 "this process flushes subnormal numbers to zero, so its model would drift from the devices'; find what "
                 "sets that mode: a library linked with -ffast-math, often one named in LD_PRELOAD");
+  }
+  if (fuses_products()) {
+    return fail(kExitArithmetic,
+                "this build fuses multiplications with additions, so its model would drift from the devices'; compile "
+                "it with -ffp-contract=off");
   }
   CLI::App app("gradstream: federated learning that fits on microcontrollers");
   app.footer(footer());

@@ -117,6 +117,7 @@ int open_http(const Config& config, WatchBoard& board, std::unique_ptr<HttpServe
                           static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
   };
   *out = std::make_unique<HttpServer>(config.server.http, token, answer, is_page_path);
+  (*out)->allow_hosts(config.server.http_hosts);
   problem = (*out)->start(endpoint);
   if (problem) {
     return fail(kExitNetwork, problem.sentence);

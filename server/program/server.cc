@@ -87,7 +87,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
                 {[this] { on_told(); }, [this](uint32_t next) { make_room_for(next); },
                  [this](uint32_t device) { listener_.renew(device); }}),
       publisher_(config_.server.export_dir, run_.id),
-      tls_(keyring_.lookup(), config.server.allow_psk_ke, credential_board()),
+      tls_(keyring_.lookup(), config.server.tls, credential_board()),
       listener_(io, tls_, limits_for(config), counters_, *this, keyring_.lookup()),
       tick_(io),
       drain_timer_(io),
@@ -137,8 +137,7 @@ Objection Server::start_tls() {
     }
   }
   const Status status =
-      count == 1 ? tls_.start()
-                 : listener_.start_threads(std::move(lookups), config_.server.allow_psk_ke, credential_board());
+      count == 1 ? tls_.start() : listener_.start_threads(std::move(lookups), config_.server.tls, credential_board());
   return status == Status::kOk
              ? ""
              : "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";

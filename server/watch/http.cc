@@ -82,26 +82,59 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The value of a header of `head`, which ends with an empty line; empty where there is none.
-std::string_view header(std::string_view head, std::string_view name) {
-  for (size_t begin = head.find("\r\n"); begin != std::string_view::npos;) {
-    begin += 2;
-    const size_t end = head.find("\r\n", begin);
-    const std::string_view line = head.substr(begin, end == std::string_view::npos ? end : end - begin);
+// A line ends with LF, whether CR stands before it or not (RFC 9112, 2.2). Reason: people type requests into a socket.
+//
+// The bytes of a request up to the end of the empty line behind its headers; npos: that has not come.
+size_t head_size_of(std::string_view request) {
+  for (size_t end = request.find('\n'); end != std::string_view::npos; end = request.find('\n', end + 1)) {
+    const std::string_view rest = request.substr(end + 1);
+    if (rest.starts_with('\n') || rest.starts_with("\r\n")) {
+      return end + (rest.front() == '\n' ? 2 : 3);
+    }
+  }
+  return std::string_view::npos;
+}
+
+// Cuts the first line off *text, and gives it without its end.
+std::string_view take_line(std::string_view* text) {
+  std::string_view line = text->substr(0, text->find('\n'));
+  text->remove_prefix(std::min(line.size() + 1, text->size()));
+  line.remove_suffix(line.ends_with('\r') ? 1 : 0);
+  return line;
+}
+
+// The value of a header; empty where there is none.
+std::string_view header(std::string_view headers, std::string_view name) {
+  while (!headers.empty()) {
+    const std::string_view line = take_line(&headers);
     const size_t colon = line.find(':');
     if (colon != std::string_view::npos && equals_ignoring_case(line.substr(0, colon), name)) {
       return trimmed(line.substr(colon + 1));
     }
-    begin = end;
   }
   return {};
 }
 
-// A Host that only this machine can mean.
-bool is_local_host(std::string_view host) {
+// Of a Host, what stands before the port, without the point that ends an absolute name.
+std::string_view name_of_host(std::string_view host) {
   const bool is_bracketed = host.starts_with('[');
-  const std::string_view name = host.substr(0, is_bracketed ? host.find(']') + 1 : host.rfind(':'));
-  return name == "127.0.0.1" || name == "[::1]" || equals_ignoring_case(name, "localhost");
+  std::string_view name = host.substr(0, is_bracketed ? host.find(']') + 1 : host.rfind(':'));
+  name.remove_suffix(name.ends_with('.') ? 1 : 0);
+  return name;
+}
+
+// A target in absolute form (RFC 9112, 3.2.2): *host becomes its own, and *target what stands behind it. False: it has
+// another form. A name of a user before the host is none that this port takes.
+bool split_absolute(std::string_view* target, std::string_view* host) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (equals_ignoring_case(target->substr(0, scheme.size()), scheme)) {
+      const std::string_view rest = target->substr(scheme.size());
+      *host = rest.substr(0, rest.find_first_of("/?"));
+      *target = rest.substr(host->size());
+      return host->find('@') == std::string_view::npos;
+    }
+  }
+  return false;
 }
 
 bool is_clean_path(std::string_view path) {
@@ -118,6 +151,14 @@ HttpResponse refused_with(uint32_t status, std::string sentence) {
 }
 
 }  // namespace
+
+// What is read of a request's line and headers.
+struct HttpServer::Request {
+  std::string_view method;
+  HttpTarget target;
+  std::string_view host;
+  std::string_view headers;
+};
 
 const char* http_refusal_text(HttpRefusal refusal) {
   switch (refusal) {
@@ -219,8 +260,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   void on_bytes(size_t size) {
     request_.append(chunk_.data(), size);
-    const size_t end = request_.find("\r\n\r\n");
-    const size_t head_size = end == std::string::npos ? request_.size() : end + 4;
+    const size_t end = head_size_of(request_);
+    const size_t head_size = std::min(end, request_.size());
     if (request_[0] < 'A' || request_[0] > 'Z') {  // no method; a TLS client waits for an answer
       server_.refuse(HttpRefusal::kMalformed, peer_);
       write(refused_with(400, "no HTTP/1.1 request; devices connect to server.listen"), false);
@@ -360,21 +401,31 @@ void HttpServer::refuse(HttpRefusal refusal, const std::string& peer) {
             Fields().add("reason", http_refusal_text(refusal)).add("peer", peer).add("count", count));
 }
 
+// A Host that only this machine can mean, or one that the operator has named.
+bool HttpServer::is_allowed_host(std::string_view host) const {
+  const std::string_view name = name_of_host(host);
+  return name == "127.0.0.1" || name == "[::1]" || equals_ignoring_case(name, "localhost") ||
+         std::any_of(hosts_.begin(), hosts_.end(),
+                     [&](const std::string& known) { return equals_ignoring_case(name, name_of_host(known)); });
+}
+
 // Token and host. False: *out says why not.
-bool HttpServer::may_pass(std::string_view head, std::string_view path, const std::string& peer, HttpResponse* out) {
+bool HttpServer::may_pass(const Request& request, const std::string& peer, HttpResponse* out) {
   if (token_.empty()) {
-    if (is_local_host(header(head, "Host"))) {
+    if (is_allowed_host(request.host)) {
       return true;
     }
     refuse(HttpRefusal::kHost, peer);
-    *out = refused_with(403, "without server.http_token_file the Host must be 127.0.0.1, [::1] or localhost");
+    *out = refused_with(403,
+                        "without server.http_token_file the Host must be 127.0.0.1, [::1], localhost or one of "
+                        "server.http_hosts");
     return false;
   }
-  if (is_public_ != nullptr && is_public_(path)) {
+  if (is_public_ != nullptr && is_public_(request.target.path)) {
     return true;
   }
   constexpr std::string_view kScheme = "Bearer ";
-  const std::string_view given = header(head, "Authorization");
+  const std::string_view given = header(request.headers, "Authorization");
   if (given.size() > kScheme.size() && equals_ignoring_case(given.substr(0, kScheme.size()), kScheme) &&
       is_same_secret(trimmed(given.substr(kScheme.size())), token_)) {
     return true;
@@ -386,37 +437,40 @@ bool HttpServer::may_pass(std::string_view head, std::string_view path, const st
 }
 
 HttpResponse HttpServer::answer(std::string_view head, const std::string& peer, bool* is_head) {
-  const std::string_view line = head.substr(0, head.find("\r\n"));
+  std::string_view headers = head;
+  const std::string_view line = take_line(&headers);
   const size_t first = line.find(' ');
   const size_t last = line.rfind(' ');
   if (first == std::string_view::npos || first == last || !line.substr(last + 1).starts_with("HTTP/1.")) {
     refuse(HttpRefusal::kMalformed, peer);
     return refused_with(400, "no HTTP/1.1 request; devices connect to server.listen");
   }
-  const std::string_view text = line.substr(first + 1, last - first - 1);
+  std::string_view text = line.substr(first + 1, last - first - 1);
+  Request request = {line.substr(0, first), {}, header(headers, "Host"), headers};
+  const bool is_absolute = split_absolute(&text, &request.host);
   const size_t question = text.find('?');
-  const HttpTarget target = {text.substr(0, question),
-                             question == std::string_view::npos ? std::string_view() : text.substr(question + 1)};
+  const bool is_root = is_absolute && (text.empty() || question == 0);  // "http://host" asks for "/"
+  request.target = {is_root ? "/" : text.substr(0, question),
+                    question == std::string_view::npos ? std::string_view() : text.substr(question + 1)};
   HttpResponse response;
-  if (!may_pass(head, target.path, peer, &response)) {
+  if (!may_pass(request, peer, &response)) {
     return response;
   }
-  const std::string_view method = line.substr(0, first);
-  *is_head = method == "HEAD";
-  if (method != "GET" && !*is_head) {
+  *is_head = request.method == "HEAD";
+  if (request.method != "GET" && !*is_head) {
     refuse(HttpRefusal::kMethod, peer);
     return refused_with(405, "only GET and HEAD: this port changes nothing");
   }
-  const std::string_view length = header(head, "Content-Length");
-  if ((!length.empty() && length != "0") || !header(head, "Transfer-Encoding").empty()) {
+  const std::string_view length = header(headers, "Content-Length");
+  if ((!length.empty() && length != "0") || !header(headers, "Transfer-Encoding").empty()) {
     refuse(HttpRefusal::kOversize, peer);
     return refused_with(431, "a request with a body: none is taken");
   }
-  if (!is_clean_path(target.path)) {
+  if (!is_clean_path(request.target.path)) {
     refuse(HttpRefusal::kPath, peer);
     return refused_with(400, "no such form of path here");
   }
-  response = handler_(target);
+  response = handler_(request.target);
   if (response.status == 404) {
     refuse(HttpRefusal::kNotFound, peer);
     if (response.body.empty()) {

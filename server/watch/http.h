@@ -7,8 +7,9 @@
 //
 // HTTP/1.1, one request a connection, no body, no TLS. Any other request is refused with a status, a sentence, a
 // counter and a log line (at most one a second): see HttpCounters. If a token is set, a peer must prove it. If none is
-// set, the port must be on a loopback address. The Host of a request must then be a loopback address too, so that no
-// web page can read the port through a name of its own (DNS rebinding). A browser cannot prove a token before it has a
+// set, the port must be on a loopback address. The Host of a request must then be a loopback address too, or one that
+// allow_hosts() names, so that no web page can read the port through a name of its own (DNS rebinding). The Host of a
+// target in absolute form is the target's (RFC 9112, 3.2.2). A browser cannot prove a token before it has a
 // page that asks for one. So the paths that is_public names are given without a token, and must say nothing of the run.
 // Every answer forbids a browser all scripts, styles and connections but those of this port. The code is our own over
 // Asio, because every limit here is one of a whole request and each refusal is counted, for which the packaged
@@ -25,6 +26,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "server/base/asio_alias.h"
 #include "server/base/objection.h"
@@ -46,7 +49,7 @@ enum class HttpRefusal : uint8_t {
   kPath,         // a path with "..", "%", a backslash or control bytes
   kNotFound,     // no such path
   kToken,        // none, or a wrong one
-  kHost,         // without a token: the Host is not this machine's loopback
+  kHost,         // without a token: the Host is neither this machine's loopback nor one of allow_hosts()
   kSlowRequest,  // request_deadline_ms
   kSlowAnswer,   // answer_deadline_ms
   kOverCap,      // connection_count_max
@@ -91,6 +94,9 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // Hosts that a request without a token may name beside the loopback's, in any case and with any port: those that a
+  // reverse proxy passes on. Each is_host_name(). Before start().
+  void allow_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
   // Listens and starts the thread. An objection names the address, the cause and the remedy.
   Objection start(const Tcp::endpoint& endpoint);
   uint16_t port() const { return port_; }
@@ -103,17 +109,20 @@ class HttpServer {
  private:
   class Connection;
   friend class Connection;
+  struct Request;
 
   void accept();
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
   void refuse(HttpRefusal refusal, const std::string& peer);
   HttpResponse answer(std::string_view head, const std::string& peer, bool* is_head);
-  bool may_pass(std::string_view head, std::string_view path, const std::string& peer, HttpResponse* out);
+  bool is_allowed_host(std::string_view host) const;
+  bool may_pass(const Request& request, const std::string& peer, HttpResponse* out);
 
   const HttpLimits limits_;
   std::string token_;  // HTTP thread
   const Handler handler_;
   const IsPublic is_public_;
+  std::vector<std::string> hosts_;
   HttpCounters counters_;
   uint64_t refusal_logged_ms_ = 0;  // HTTP thread
   uint16_t port_ = 0;

@@ -12,8 +12,8 @@
 #if defined(MBEDTLS_SSL_PROTO_TLS1_2) || defined(MBEDTLS_SSL_SESSION_TICKETS)
 #error "only TLS 1.3, and no session tickets"
 #endif
-#if !defined(MBEDTLS_SSL_RECORD_SIZE_LIMIT) || MBEDTLS_SSL_IN_CONTENT_LEN != 1024 || MBEDTLS_SSL_OUT_CONTENT_LEN != 1024
-#error "one frame is one record of at most 1024 bytes"
+#if !defined(MBEDTLS_SSL_RECORD_SIZE_LIMIT) || MBEDTLS_SSL_IN_CONTENT_LEN != 2048 || MBEDTLS_SSL_OUT_CONTENT_LEN != 1024
+#error "one frame is one record of at most 1024 bytes, and a ClientHello one of 2048"
 #endif
 
 namespace {

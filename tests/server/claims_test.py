@@ -180,6 +180,29 @@ class Claims(ClaimCase):
         (used,), = self.fleet.rows("SELECT count_used FROM claims")
         self.assertEqual(used, len(self.fleet.keys()), "each is counted once")
 
+    # A server that hides identities says after the handshake that the claim has ended: whoever was granted it looks for
+    # its identity then, as where it is said at once.
+    @unittest.skipUnless(SHIM, "needs the library that the build makes")
+    def test_who_lost_the_answer_of_a_claim_that_has_ended_has_its_identity(self):
+        self.fleet.stop()
+        text = self.fleet.config.read_text()
+        for hides in ("false", "true"):
+            self.fleet.config.write_text(text.replace("[run]", f"hide_identities = {hides}\n[run]"))
+            self.fleet.start()
+            self.claim = self.home / f"{hides}.id"
+            self.fleet.verb("claim", "add", hides, "--out", self.claim, "--count-max", STEPS_MAX)
+            for step in range(1, STEPS_MAX):
+                name = f"{hides}{step}"
+                self.run_client(name, self.fleet.port, environment={"LD_PRELOAD": SHIM, "GS_KILL_AT": str(step)})
+                if name in self.fleet.keys() and not (self.home / f"{name}.id").exists():
+                    break
+            else:
+                self.fail(f"nobody is enrolled before it knows it, in {STEPS_MAX} steps")
+            self.fleet.verb("claim", "end", hides)
+            self.expect_claimed(name, self.fleet.port)
+            self.assertIn("tls_claim_ended", self.fleet.stop())
+        self.fleet.start()
+
     def test_a_server_with_the_claims_key_alone_is_not_proven(self):
         """Defect: it was the server for whoever claimed, and read the new key."""
         false = self.serve("false")

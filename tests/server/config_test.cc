@@ -427,6 +427,23 @@ TEST(Config, VariablesThatAreNotOursChangeNothing) {
   }
 }
 
+TEST(Config, HostsAreNamesWithoutAPort) {
+  Config config;
+  const auto errors = [&](const std::string& hosts) {
+    return load_config_text("[server]\nhttp_hosts = " + hosts + "\n" + kRun, {"x", {}, {}}, &config).sentence;
+  };
+  EXPECT_EQ(errors("[]"), "");
+  EXPECT_EQ(errors("[\"fleet.example.org\", \"[::1]\"]"), "");
+  EXPECT_EQ(config.server.http_hosts, (std::vector<std::string>{"fleet.example.org", "[::1]"}));
+  EXPECT_EQ(value_text(config, "server.http_hosts"), "[\"fleet.example.org\", \"[::1]\"]");
+  EXPECT_THAT(errors("[\"fleet:80\"]"), HasSubstr("x:2: server.http_hosts: fleet:80 is no name or address"));
+  EXPECT_THAT(errors("[\"*.example.org\"]"), HasSubstr("write each without a port"));
+  EXPECT_THAT(errors("[1]"), HasSubstr("server.http_hosts: expected a list of texts in quotes"));
+  const ConfigSources variable = {"x", {"GRADSTREAM_SERVER_HTTP_HOSTS=gradstream"}, {}};
+  EXPECT_EQ(load_config_text(kRun, variable, &config).sentence, "") << "one name needs no brackets";
+  EXPECT_EQ(config.server.http_hosts, std::vector<std::string>{"gradstream"});
+}
+
 TEST(Config, EveryKeyHasAVariableOfItsOwn) {
   std::vector<std::string> keys = config_keys();
   EXPECT_GT(keys.size(), 80U);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -61,7 +62,7 @@ class Peer {
 
 class Http : public testing::Test {
  protected:
-  void open(const HttpLimits& limits = {}, const std::string& token = "") {
+  void open(const HttpLimits& limits = {}, const std::string& token = "", std::vector<std::string> hosts = {}) {
     server_ = std::make_unique<HttpServer>(
         limits, token,
         [this](const HttpTarget& target) {
@@ -73,6 +74,7 @@ class Http : public testing::Test {
           return response;
         },
         [](std::string_view path) { return path == "/page"; });
+    server_->allow_hosts(std::move(hosts));
     ASSERT_EQ(server_->start(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)).sentence, "");
   }
   std::string ask(const std::string& request) {
@@ -149,6 +151,46 @@ TEST_F(Http, EachBadRequestIsRefusedByNameAndCounted) {
   }
   EXPECT_EQ(server_->counters().requests, 0U);
   EXPECT_THAT(ask(get("/x")), HasSubstr("200 OK")) << "and it goes on";
+}
+
+// RFC 9112, 3.2.2: what a proxy is sent, and a server MUST take. The Host beside it does not count.
+TEST_F(Http, ATargetInAbsoluteFormBringsItsHost) {
+  open();
+  EXPECT_THAT(ask(get("http://127.0.0.1:7434/x?a=b")), HasSubstr("seen\na=b"));
+  EXPECT_THAT(ask(get("HTTP://localhost/x", "Host: evil.example\r\n")), HasSubstr("200 OK"));
+  EXPECT_THAT(ask(get("https://[::1]:1/x", "")), HasSubstr("200 OK"));
+  EXPECT_THAT(ask(get("http://localhost")), StartsWith("HTTP/1.1 404 ")) << "it asks for /";
+  EXPECT_THAT(ask(get("http://localhost?x")), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(ask(get("http://evil.example/x")), StartsWith("HTTP/1.1 403 ")) << "whatever its Host says";
+  EXPECT_THAT(ask(get("http:///x")), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask(get("http://localhost@evil.example/x")), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask(get("http://evil.example@localhost/x")), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask(get("http://localhost/../x")), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask(get("ftp://localhost/x")), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(Http, LinesMayEndWithABareLineFeed) {
+  open();
+  EXPECT_THAT(ask("GET /x HTTP/1.1\nHost: localhost\n\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\r\nA: b\nHost: localhost\r\n\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\nHost: localhost\n\r\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\nContent-Length: 3\nHost: localhost\n\nabc"), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\nHost: localhost\rA: b\n\n"), StartsWith("HTTP/1.1 403 "))
+      << "a bare CR ends no line";
+}
+
+TEST_F(Http, AnOperatorNamesTheHostsOfAProxy) {
+  open({}, "", {"fleet.example", "[2001:db8::1]", "10.0.0.5"});
+  for (const char* const host : {"fleet.example", "FLEET.example:443", "fleet.example.", "[2001:db8::1]:80", "10.0.0.5",
+                                 "localhost.", "127.0.0.1"}) {
+    EXPECT_THAT(ask(get("/x", std::string("Host: ") + host + "\r\n")), HasSubstr("200 OK")) << host;
+  }
+  EXPECT_THAT(ask(get("http://fleet.example/x", "")), HasSubstr("200 OK"));
+  for (const char* const host : {"a.fleet.example", "fleet.example.evil.example", "fleet", "2001:db8::1", "", "."}) {
+    const std::string got = ask(get("/x", std::string("Host: ") + host + "\r\n"));
+    EXPECT_THAT(got, StartsWith("HTTP/1.1 403 ")) << host;
+    EXPECT_THAT(got, HasSubstr("server.http_hosts")) << host;
+  }
 }
 
 TEST_F(Http, ATokenIsProvedOrRefused) {

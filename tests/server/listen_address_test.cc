@@ -82,5 +82,21 @@ TEST(ListenAddress, TwoThatCannotBothBeListenedOn) {
   }
 }
 
+TEST(ListenAddress, AHostIsANameOrAnAddressWithoutAPort) {
+  for (const char* const good :
+       {"localhost", "fleet.example.org", "Fleet-2_b", "10.0.0.5", "[::1]", "[::ffff:10.0.0.5]"}) {
+    EXPECT_TRUE(is_host_name(good)) << good;
+  }
+  for (const char* const wrong :
+       {"", "fleet:80", "http://fleet", "*.example", "fleet/", "fl eet", "[]", "[::1", "::1", "[a-b]",
+        "k\xc3\xbc"
+        "che",
+        "a@b"}) {
+    EXPECT_FALSE(is_host_name(wrong)) << wrong;
+  }
+  EXPECT_TRUE(is_host_name(std::string(253, 'a')));
+  EXPECT_FALSE(is_host_name(std::string(254, 'a')));
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -102,7 +102,7 @@ TEST(MessageCost, AHandshakeThatBeginsAtOnceLooksItsKeyUpOnce) {
     };
     ListenerHarness owner;
     asio::io_context io;
-    TlsContext tls(lookup, false);
+    TlsContext tls(lookup, {});
     ASSERT_EQ(tls.start(), Status::kOk);
     ShellCounters counters;
     Listener listener(io, tls, {}, counters, owner, lookup);
@@ -125,7 +125,7 @@ TEST(MessageCost, AHandshakeThatHadToWaitLooksItsKeyUpAgain) {
   limits.connection_count_max = 1;
   ListenerHarness owner;
   asio::io_context io;
-  TlsContext tls(lookup, false);
+  TlsContext tls(lookup, {});
   ASSERT_EQ(tls.start(), Status::kOk);
   ShellCounters counters;
   Listener listener(io, tls, limits, counters, owner, lookup);

@@ -35,6 +35,77 @@ std::vector<uint8_t> tls12_client_hello() {
   return record;
 }
 
+using Bytes = std::vector<uint8_t>;
+
+// What a ClientHello of TLS 1.3 says, as `openssl s_client` sends one.
+struct HelloForm {
+  uint8_t group = 29;                         // x25519; 24: P-384
+  std::vector<uint8_t> share = Bytes(32, 9);  // of that group
+  std::string identity = {};                  // of a pre-shared key, whose binder is wrong; empty: none is offered
+  uint8_t key_exchange = 1;                   // psk_dhe_ke; 0: psk_ke
+  size_t padding_size = 0;                    // of an extension that says nothing
+};
+
+void append_number(size_t value, Bytes* out) {
+  out->insert(out->end(), {static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)});
+}
+
+void append_extension(uint8_t type, const Bytes& content, Bytes* out) {
+  append_number(type, out);
+  append_number(content.size(), out);
+  out->insert(out->end(), content.begin(), content.end());
+}
+
+Bytes psk_offer(const std::string& identity) {
+  Bytes offer;
+  append_number(identity.size() + 6, &offer);
+  append_number(identity.size(), &offer);
+  offer.insert(offer.end(), identity.begin(), identity.end());
+  offer.insert(offer.end(), {0, 0, 0, 0, 0, 33, 32});  // its age; binders
+  offer.insert(offer.end(), 32, 5);
+  return offer;
+}
+
+Bytes client_hello(const HelloForm& form = {}) {
+  Bytes shares;
+  append_number(form.share.size() + 4, &shares);
+  append_number(form.group, &shares);
+  append_number(form.share.size(), &shares);
+  shares.insert(shares.end(), form.share.begin(), form.share.end());
+  Bytes extensions;
+  append_extension(43, {2, 3, 4}, &extensions);                 // supported_versions
+  append_extension(10, {0, 2, 0, form.group}, &extensions);     // supported_groups
+  append_extension(13, {0, 2, 4, 3}, &extensions);              // signature_algorithms
+  append_extension(51, shares, &extensions);                    // key_share
+  append_extension(45, {1, form.key_exchange}, &extensions);    // psk_key_exchange_modes
+  append_extension(21, Bytes(form.padding_size), &extensions);  // padding
+  if (!form.identity.empty()) {
+    append_extension(41, psk_offer(form.identity), &extensions);
+  }
+  Bytes body = {3, 3};
+  body.insert(body.end(), 32, 7);
+  body.insert(body.end(), {0, 0, 2, 0x13, 1, 1, 0});
+  append_number(extensions.size(), &body);
+  body.insert(body.end(), extensions.begin(), extensions.end());
+  Bytes bytes = {22, 3, 1};
+  append_number(body.size() + 4, &bytes);
+  bytes.insert(bytes.end(), {1, 0});
+  append_number(body.size(), &bytes);
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+// A fatal one, in clear.
+Bytes alert_record(uint8_t alert) { return {0x15, 3, 3, 0, 2, 2, alert}; }
+
+// All that the server says to the bytes, until it closes.
+Bytes answer_to(ListenerHarness& server, const Bytes& bytes) {
+  RawPeer peer(server.listener.port());
+  peer.send(bytes);
+  EXPECT_TRUE(server.until([&] { return peer.closed_by_server(); }));
+  return peer.received();
+}
+
 TEST(TlsStream, BothKeyExchangesCarryFullFramesBothWays) {
   for (const TlsKeyExchange exchange : {TlsKeyExchange::kPskEphemeral, TlsKeyExchange::kPsk}) {
     ListenerHarness server({}, true);
@@ -104,6 +175,52 @@ TEST(TlsStream, AnUnknownIdentityIsNamedOnBothEnds) {
   EXPECT_THAT(line, HasSubstr("identity=stranger"));
   EXPECT_THAT(line, HasSubstr("device add"));
   EXPECT_EQ(peer.session().last_alert(), 115) << "unknown_psk_identity";
+}
+
+// Mbed TLS has an alert of its own for what this one refuses.
+TEST(TlsStream, ARefusedIdentityGetsOneAlert) {
+  ListenerHarness server;
+  EXPECT_EQ(answer_to(server, client_hello({.identity = "stranger"})), alert_record(115)) << "unknown_psk_identity";
+  EXPECT_EQ(answer_to(server, client_hello({.identity = "device-9"})), alert_record(49)) << "access_denied";
+  EXPECT_EQ(answer_to(server, client_hello({.identity = "device-1"})), alert_record(51)) << "decrypt_error";
+}
+
+// Who has no key asks for names; the log tells the operator.
+TEST(TlsStream, HiddenIdentitiesHaveOneAnswer) {
+  for (const bool allow_psk_ke : {false, true}) {
+    ListenerHarness server({}, allow_psk_ke, 0, nullptr, true);
+    for (const uint8_t key_exchange : {uint8_t{1}, uint8_t{0}}) {
+      const auto answer = [&](const std::string& identity) {
+        return answer_to(server, client_hello({.identity = identity, .key_exchange = key_exchange}));
+      };
+      const Bytes wrong_key = answer("device-1");
+      EXPECT_EQ(wrong_key.size(), 7U);
+      EXPECT_EQ(answer("stranger"), wrong_key) << "unknown";
+      EXPECT_EQ(answer(std::string(70, 'x')), wrong_key) << "too long to be known";
+      EXPECT_EQ(answer("device-9"), wrong_key) << "revoked";
+      EXPECT_EQ(answer("~nobody"), answer("~batch")) << "claims";
+    }
+    EXPECT_EQ(server.counters.handshakes.wrong_keys, allow_psk_ke ? 3U : 2U) << "the device, and the claim";
+    EXPECT_EQ(server.counters.handshakes.unknown_identities, 6U) << "two of each kind, and the claim";
+    EXPECT_EQ(server.counters.handshakes.revoked_identities, 2U);
+    EXPECT_THAT(server.log.find("tls_unknown_identity"), HasSubstr("identity=stranger"));
+    EXPECT_THAT(server.log.find("tls_revoked_identity"), HasSubstr("identity=device-9"));
+    EXPECT_TRUE(server.established.empty());
+  }
+}
+
+TEST(TlsStream, WhoProvesItsKeyIsToldWhyItIsRefused) {
+  ListenerHarness server({}, false, 0, nullptr, true);
+  TlsPeer revoked(server.listener.port(), ListenerHarness::device(9));
+  ASSERT_TRUE(server.until([&] { return revoked.gone(); }));
+  EXPECT_EQ(revoked.session().last_alert(), 49) << "access_denied";
+  EXPECT_THAT(server.log.find("tls_revoked_identity"), HasSubstr("identity=device-9"));
+  EXPECT_TRUE(server.established.empty());
+  TlsPeer stranger(server.listener.port(), identity_of("stranger", 1));
+  ASSERT_TRUE(server.until([&] { return stranger.gone(); }));
+  EXPECT_EQ(stranger.session().last_alert(), 51) << "decrypt_error";
+  TlsPeer good(server.listener.port(), ListenerHarness::device(1));
+  EXPECT_TRUE(server.until([&] { return good.established() && server.established.size() == 1; }));
 }
 
 TEST(TlsStream, AWrongKeyIsNamedOnBothEnds) {
@@ -291,21 +408,27 @@ TEST_P(Certificates, BothKindsOfDevicesShareAPort) {
   EXPECT_EQ(server_->messages[1].first, 1U);
 }
 
-// ClientHello of TLS 1.3 without a pre-shared key, as `openssl s_client` sends one: with an x25519 share.
-std::vector<uint8_t> keyless_hello() {
-  std::vector<uint8_t> extensions = {0, 43, 0, 3,  2, 3,  4,              // supported_versions
-                                     0, 10, 0, 4,  0, 2,  0, 29,          // supported_groups
-                                     0, 13, 0, 4,  0, 2,  4, 3,           // signature_algorithms
-                                     0, 51, 0, 38, 0, 36, 0, 29, 0, 32};  // key_share
-  extensions.insert(extensions.end(), 32, 9);
-  std::vector<uint8_t> body = {3, 3};
-  body.insert(body.end(), 32, 7);
-  body.insert(body.end(), {0, 0, 2, 0x13, 1, 1, 0, 0, static_cast<uint8_t>(extensions.size())});
-  body.insert(body.end(), extensions.begin(), extensions.end());
-  std::vector<uint8_t> bytes = {
-      22, 3, 1, 0, static_cast<uint8_t>(body.size() + 4), 1, 0, 0, static_cast<uint8_t>(body.size())};
-  bytes.insert(bytes.end(), body.begin(), body.end());
-  return bytes;
+// A share of a hybrid group makes a ClientHello of 1,500 to 1,800 bytes.
+TEST_P(Certificates, ALongClientHelloIsAnswered) {
+  RawPeer peer(server_->listener.port());
+  peer.send(client_hello({.padding_size = 1800}));
+  ASSERT_TRUE(server_->until([&] { return !peer.closed_by_server() && !peer.received().empty(); }));
+  EXPECT_EQ(peer.received()[0], 22) << "a ServerHello";
+  EXPECT_EQ(answer_to(*server_, client_hello({.padding_size = 3000})), alert_record(22)) << "record_overflow";
+  EXPECT_THAT(server_->log.find("tls_hello_too_large"), HasSubstr("2,048"));
+  EXPECT_EQ(server_->counted().traffic.large_records, 1U);
+}
+
+TEST_P(Certificates, WithoutACommonGroupThereIsAnAlert) {
+  EXPECT_EQ(answer_to(*server_, client_hello({.group = 24, .share = Bytes(97, 4)})), alert_record(40));
+  EXPECT_THAT(server_->log.find("tls_no_group"), HasSubstr("x25519 or P-256"));
+}
+
+// Its secret would be zeros, whatever this end's key is.
+TEST_P(Certificates, AShareOfZerosGetsAnAlert) {
+  const Bytes answer = answer_to(*server_, client_hello({.share = Bytes(32)}));
+  ASSERT_GE(answer.size(), 7U);
+  EXPECT_EQ(Bytes(answer.end() - 7, answer.end()), alert_record(47)) << "illegal_parameter";
 }
 
 // Before it knows anything of them this end signs for peers without a key: so many in a second, and no more.
@@ -316,7 +439,7 @@ TEST_P(Certificates, PeersWithoutAKeyWaitForASignature) {
   std::vector<std::unique_ptr<RawPeer>> flood;
   for (int i = 0; i < 20; ++i) {
     flood.push_back(std::make_unique<RawPeer>(server.listener.port()));
-    flood.back()->send(keyless_hello());
+    flood.back()->send(client_hello());
   }
   ASSERT_TRUE(server.until([&] { return server.counted().arrivals.signatures_over_rate > 0; }));
   EXPECT_NE(server.log.find("signatures_over_rate"), "");

@@ -275,10 +275,10 @@ class ListenerHarness : public SessionOwner {
   // thread_count: of the sessions' own threads; 0: they live on the harness's.
   // board: loaded, and certificates are taken too.
   explicit ListenerHarness(const ListenerLimits& limits = {}, bool allow_psk_ke = false, size_t thread_count = 0,
-                           const CredentialBoard* board = nullptr)
-      : tls(find, allow_psk_ke, board), listener(io, tls, limits, counters, *this, find) {
+                           const CredentialBoard* board = nullptr, bool hide_identities = false)
+      : tls(find, {allow_psk_ke, hide_identities}, board), listener(io, tls, limits, counters, *this, find) {
     (void)tls.start();
-    (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), allow_psk_ke, board);
+    (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), {allow_psk_ke, hide_identities}, board);
     problem = listener.open(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)).sentence;
   }
   static bool find(std::string_view identity, PskEntry* out) {
