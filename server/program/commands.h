@@ -100,6 +100,8 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
                   bool is_pending);
 int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s);
+// The same by a key that the device draws in its next session.
+int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s);
 int device_list(const CommonOptions& options);
 int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state);
 
