@@ -20,6 +20,7 @@ import unittest
 SHIM = os.environ.get("GS_KILL_SHIM")
 PROGRAM, CLIENT = None, None
 SECONDS_MAX = 30
+NOBODY = 65534
 STEPS_MAX = 60  # of a program, in calls that the shim counts, from the request to the change
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))
 CONFIG_TEXT = """
@@ -49,10 +50,10 @@ def field(path, name):
 class Process:
     """A program whose log is read line by line."""
 
-    def __init__(self, words, kill_at=None, files=()):
+    def __init__(self, words, kill_at=None, user=None):
         environment = os.environ | ({"LD_PRELOAD": SHIM, "GS_KILL_AT": str(kill_at)} if kill_at else {})
         self.child = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True, env=environment,
-                                      pass_fds=files)
+                                      user=user)
         self.lines, self.is_over, self.news = [], False, threading.Condition()
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -112,9 +113,9 @@ class KeyChange(unittest.TestCase):
         return subprocess.run([PROGRAM, *map(str, words), "--config", self.home / "test.toml"], check=True,
                               capture_output=True, text=True, timeout=SECONDS_MAX).stdout
 
-    def client(self, *more, kill_at=None, identity=None, files=()):
+    def client(self, *more, kill_at=None, identity=None, user=None):
         client = Process([CLIENT, "--server", f"127.0.0.1:{self.port}", "--identity", identity or self.identity,
-                          "--data", self.home / "a.gsd", "--retry-ms", "10", *more], kill_at, files)
+                          "--data", self.home / "a.gsd", "--retry-ms", "10", *more], kill_at, user)
         self.addCleanup(client.end)
         return client
 
@@ -236,16 +237,19 @@ class KeyChange(unittest.TestCase):
         self.expect_changed(generation=2)
 
     def test_a_device_that_cannot_keep_a_key_is_named(self):
-        """Its identity comes through a pipe, which no file can take the place of."""
+        """Its user may read the identity, and not write its folder."""
+        closed = self.home / "closed"
+        closed.mkdir()
+        shutil.copy(self.identity, closed / "a.id")
+        self.home.chmod(0o755)
+        (closed / "a.id").chmod(0o644)
+        closed.chmod(0o555)
         self.ask()
-        here, there = os.pipe()
-        os.write(there, self.identity.read_bytes())
-        os.close(there)
-        client = self.client(identity=f"/dev/fd/{here}", files=(here,))
-        os.close(here)
-        client.wait_for("event=connected")
+        client = self.client(identity=closed / "a.id", user=NOBODY if os.geteuid() == 0 else None)
+        self.assertIsNotNone(client.wait_for("event=connected"), client.lines)
         self.assertIn("device=a", self.server.wait_for("event=key_change_waits"))
         client.end()
+        closed.chmod(0o755)
         self.assertEqual(self.row()[2], 0)
 
 
