@@ -267,6 +267,8 @@ int open_journal(const CommonOptions& options, uint32_t id, Opened* out, RunRow*
 int probe_server(const Config& config, DatabaseOwner* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();
+// Adds key_change and since_ms where the device is asked for a new key.
+void add_key_change(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line);
 // A number that no other run has, from the system's source of random numbers; 0: that gave none.
 uint64_t draw_run_nonce();
 // Makes a run of config.run, which check_run() has taken; the parameters are frozen from here. run_nonce: not 0; 0 is

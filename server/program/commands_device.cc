@@ -351,6 +351,12 @@ int device_ask_for_key(const CommonOptions& options, const std::string& name, ui
   return kExitOk;
 }
 
+void add_key_change(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line) {
+  if (device.key_change_since_ms != 0 && now_ms < device.key_change_since_ms + kKeyChangeAgeMaxMs) {
+    line->add("key_change", "waiting").add("since_ms", device.key_change_since_ms);
+  }
+}
+
 int device_list(const CommonOptions& options) {
   Config config;
   SqliteDatabase database;
@@ -376,9 +382,7 @@ int device_list(const CommonOptions& options) {
     if (device.previous_until_ms > now_ms) {
       line.add("previous_until_ms", device.previous_until_ms);
     }
-    if (device.key_change_since_ms != 0 && now_ms < device.key_change_since_ms + kKeyChangeAgeMaxMs) {
-      line.add("key_change", "waiting").add("since_ms", device.key_change_since_ms);
-    }
+    add_key_change(device, now_ms, &line);
     line.print(options);
   }
   return kExitOk;
