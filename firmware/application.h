@@ -62,6 +62,7 @@ struct Application {
   size_t problem_count = 0;
   const Credentials* credentials = nullptr;
   const char* server_name = nullptr;
+  KeyHolder* keys = nullptr;
 #endif
 };
 extern Application app;

@@ -1,25 +1,17 @@
 #include "firmware/claim_posix.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <vector>
 
-#include <fcntl.h>
 #include <mbedtls/platform_util.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "firmware/client_main.h"
+#include "firmware/identity_posix.h"
 #include "firmware/name_posix.h"
-#include "host/durable_file.h"
 #include "host/end_signals.h"
-#include "host/file_cause.h"
-#include "host/read_file.h"
 #include "runtime/base/config.h"
-#include "runtime/link/claim_proof.h"
+#include "runtime/link/key_agreement.h"
 #include "runtime/link/port.h"
 #include "runtime/wire/claim.h"
 #include "runtime/wire/codec.h"
@@ -36,99 +28,9 @@ constexpr uint64_t kTurnMs = 20;
 constexpr uint64_t kFeedPeriodMs = 10000;
 constexpr uint32_t kBackOffDoublingMax = 3;
 constexpr int kAlertAccessDenied = 49;
-// Of a file, bytes. Reason: what `gradstream claim add` writes is far below it.
-constexpr size_t kReadSizeMax = 65536;
-
 int fail(int code, const std::string& reason) {
   port_log_line(failed_line(reason).c_str());
   return code;
-}
-
-// Why a file cannot be used, and the exit status of that.
-struct FileFault {
-  std::string text;  // empty: none
-  int code = kExitIdentity;
-};
-
-// cause: errno.
-FileFault path_problem(int cause, const std::string& path, const char* what, const char* remedy) {
-  return {std::string("cannot ") + what + " " + path + ": " + cause_text(cause) + "; " + remedy_text(cause, remedy),
-          is_temporary_at(cause, path.c_str()) ? kExitTemporary : kExitIdentity};
-}
-
-FileFault read_identity(const std::string& path, Identity* out, ServerKey* server) {
-  std::vector<char> text;
-  if (const int cause = read_file(path.c_str(), kReadSizeMax, &text); cause != 0) {
-    return path_problem(cause, path, "read", "give the file that `gradstream claim add` wrote");
-  }
-  uint32_t line = 0;
-  const Status status = parse_identity(text, out, &line, server);
-  std::string problem = status == Status::kOk
-                            ? std::string()
-                            : path + identity_fault_text(text, line) + ": give the file that `gradstream` wrote";
-  mbedtls_platform_zeroize(text.data(), text.size());
-  return {problem};
-}
-
-void append_hex(std::span<const uint8_t> bytes, std::string* out) {
-  for (const uint8_t byte : bytes) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    *out += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-}
-
-// Under its name it is whole and durable.
-FileFault store_identity(const std::string& path, const Identity& identity, const ServerKey& server) {
-  std::string text;
-  text.reserve(kIdentityTextSizeMax);  // a text that outgrows its block leaves the old one as it is
-  text = server.is_there ? "# gradstream device: an enrolment under way; keep this file secret\n"
-                         : "# gradstream device: keep this file secret, it is the device's key\n";
-  text += "identity = ";
-  text += identity.name;
-  text += "\nkey = ";
-  append_hex(identity.key, &text);
-  if (server.is_there) {
-    text += "\nserver = ";
-    append_hex(server.bytes, &text);
-  }
-  text += "\n";
-  const std::string part = path + ".part";
-  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  int cause = file < 0 ? errno : write_durably(file, text.data(), text.size());
-  mbedtls_platform_zeroize(text.data(), text.size());
-  if (file >= 0) {
-    ::close(file);
-  }
-  cause = cause == 0 ? rename_durably(part.c_str(), path.c_str()) : cause;
-  if (cause == 0) {
-    return {};
-  }
-  ::unlink(part.c_str());
-  return path_problem(cause, path, "write", "name a folder that can be written with --identity");
-}
-
-// Its name, and what the disk has of it. The name goes first: a process that ends in between leaves no file that is
-// wrong. A line says so where that fails: nothing waits for it.
-void erase_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  struct stat info = {};
-  int cause = file < 0 || ::fstat(file, &info) != 0 || ::unlink(path.c_str()) != 0 ? errno : 0;
-  if (file < 0 && cause == ENOENT) {
-    return;
-  }
-  cause = cause == 0 ? sync_folder_of(path.c_str()) : cause;
-  if (cause == 0) {
-    const std::string zeros(static_cast<size_t>(info.st_size), '\0');
-    cause = write_durably(file, zeros.data(), zeros.size());
-  }
-  if (file >= 0) {
-    ::close(file);
-  }
-  if (cause != 0) {
-    port_log_line(
-        ("event=warning reason=\"cannot remove " + path + ": " + cause_text(cause) + "; remove it, it holds a secret\"")
-            .c_str());
-  }
 }
 
 // What was drawn for a device that is to be: its key, or where the claim names its server, the secret of which the key
@@ -152,7 +54,7 @@ FileFault prepare_secret(const std::string& path, const std::string& name, const
   if (port_random_bytes(out->key, sizeof out->key) != Status::kOk) {
     return {"no random bytes for a key", kExitNoEntropy};
   }
-  return store_identity(path, *out, server);
+  return store_identity(path, *out, kPendingNote, server);
 }
 
 void tell_alive(const ClaimRun& run) {
@@ -232,19 +134,11 @@ class Exchange {
   Status status_ = Status::kOk;
 };
 
-// Whose key nobody is to read afterwards.
-struct SecretIdentity : Identity {
-  SecretIdentity() = default;
-  ~SecretIdentity() { mbedtls_platform_zeroize(key, sizeof key); }
-  SecretIdentity(const SecretIdentity&) = delete;
-  SecretIdentity& operator=(const SecretIdentity&) = delete;
-};
-
 // What a device asks for, and what it has when that is granted.
 struct Enrolment {
   ClaimRequest request;  // holds a key where it is not proven
   SecretIdentity identity;
-  ClaimProof proof;  // request.is_proven
+  KeyProof proof;  // request.is_proven
   Enrolment() = default;
   ~Enrolment() { mbedtls_platform_zeroize(&request, sizeof request); }
   Enrolment(const Enrolment&) = delete;
@@ -318,7 +212,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wan
 }
 
 int settle(const ClaimRun& run, const Enrolment& wanted, const std::string& pending) {
-  if (const FileFault problem = store_identity(run.identity_path, wanted.identity, {}); !problem.text.empty()) {
+  if (const FileFault problem = store_identity(run.identity_path, wanted.identity); !problem.text.empty()) {
     return fail(problem.code, problem.text);
   }
   erase_file(pending);

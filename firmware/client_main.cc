@@ -67,6 +67,7 @@ GS_OWN_FRAME int open_shard(const ClientMainOptions& options, Shard* out) {
 GS_OWN_FRAME int start(const ClientMainOptions& options, const gs_sample_source& samples) {
 #if !defined(GS_BARE_METAL)
   use_credentials(options.credentials, options.server_name);
+  use_keys(options.keys);
 #endif
   gs_config config = {};
 #if !defined(GS_BARE_METAL)

@@ -12,6 +12,7 @@
 namespace gradstream {
 
 class Credentials;  // runtime/link/certificate.h
+class KeyHolder;    // firmware/key_change.h
 
 // Floors under nothing, as no_floors() of runtime/link/privacy.h: for demos, experiments and tests.
 gs_privacy no_privacy();
@@ -34,6 +35,7 @@ struct ClientMainOptions {
   // In place of the identity's key, which then only tells whose state is stored (identity_digest()).
   const Credentials* credentials = nullptr;
   const char* server_name = nullptr;
+  KeyHolder* keys = nullptr;        // of the identity; null: its key never changes
   float threshold_quantile = 0;     // as gs_config has it
   gs_power power = GS_POWER_BOARD;  // as well; a board's image does as its board says
 #endif
@@ -92,8 +94,9 @@ int start_device(const ClientMainOptions& options, const gs_sample_source& sampl
 bool is_step_open();
 
 #if !defined(GS_BARE_METAL)
-// What gs_init() gives the device in place of the identity's key. Both outlive the device. Called before it.
+// What gs_init() gives the device in place of the identity's key. All outlive the device. Called before it.
 void use_credentials(const Credentials* credentials, const char* server_name);
+void use_keys(KeyHolder* keys);
 #endif
 
 }  // namespace gradstream

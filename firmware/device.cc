@@ -275,6 +275,11 @@ void DeviceShell::fill_report() {
 
 void DeviceShell::connect(uint64_t now_ms) {
   drop();
+#if !defined(GS_BARE_METAL)
+  if (config_.keys != nullptr) {
+    config_.keys->on_connecting();
+  }
+#endif
   if (config_.transport.ops->can_dial) {
     link_ = Link::kOpening;
   } else {
@@ -289,6 +294,9 @@ void DeviceShell::drop() {
   const bool was_open = link_ != Link::kDown;
   link_ = Link::kDown;
   sending_ = {};
+#if !defined(GS_BARE_METAL)
+  key_frame_ = {};
+#endif
   if (session_.is_begun()) {
     session_.end();
     counters_.bytes_sent += static_cast<uint32_t>(session_.wire_bytes_sent());
@@ -370,9 +378,10 @@ void DeviceShell::begin_handshake(uint64_t now_ms) {
 #if defined(GS_BARE_METAL)
   const Status status = session_.begin(config_.transport, config_.identity, config_.key_exchange);
 #else
+  const Identity& identity = config_.keys != nullptr ? config_.keys->identity() : config_.identity;
   const Status status = config_.credentials != nullptr
                             ? session_.begin(config_.transport, *config_.credentials, config_.server_name)
-                            : session_.begin(config_.transport, config_.identity, config_.key_exchange);
+                            : session_.begin(config_.transport, identity, config_.key_exchange);
 #endif
   if (status != Status::kOk) {
     lose(status, session_.last_fault_text(), now_ms);
@@ -395,16 +404,61 @@ void DeviceShell::drive_handshake(uint64_t now_ms) {
     }
     return;
   }
+#if !defined(GS_BARE_METAL)
+  if (status == Status::kUnauthenticated && retry_by_other_key(now_ms)) {
+    return;
+  }
+#endif
   if (status != Status::kOk) {
     lose(status, session_.last_fault_text(), now_ms);
     return;
   }
+#if !defined(GS_BARE_METAL)
+  if (config_.keys != nullptr) {
+    config_.keys->on_connected();
+  }
+#endif
   link_ = Link::kUp;
   fault_text_ = "";
   fill_report();
   discarded_size_ = reader_.discarded_size();
   client_.on_connected(now_ms);
 }
+
+#if !defined(GS_BARE_METAL)
+// The server takes a refused connection for over, so this is another one; the client's deadline covers both.
+bool DeviceShell::retry_by_other_key(uint64_t now_ms) {
+  if (config_.keys == nullptr || !config_.keys->on_refused()) {
+    return false;
+  }
+  ++counters_.link_faults;
+  drop();
+  link_ = Link::kOpening;
+  drive_opening(now_ms);
+  return true;
+}
+
+// Between two frames of the client. false: the session is over.
+bool DeviceShell::push_key_frame(uint64_t now_ms) {
+  if (config_.keys == nullptr || !sending_.empty()) {
+    return true;
+  }
+  if (key_frame_.empty()) {
+    key_frame_ = config_.keys->frame_due();
+  }
+  if (key_frame_.empty()) {
+    return true;
+  }
+  const Status status = session_.write(key_frame_.data(), key_frame_.size()).status();  // all of a frame, or nothing
+  if (status == Status::kOk) {
+    key_frame_ = {};
+  } else if (status != Status::kWouldBlock) {
+    lose(status, session_.last_fault_text(), now_ms);
+    return false;
+  }
+  return true;
+}
+#endif
 
 // Hands the client's frame to the session. true: the client was told.
 bool DeviceShell::push_frame(uint64_t now_ms) {
@@ -437,7 +491,14 @@ bool DeviceShell::take_frames(std::span<const uint8_t> bytes, uint64_t now_ms) {
       return false;
     }
     if (reader_.has_frame()) {
-      client_.on_frame(reader_.payload(), now_ms);
+#if !defined(GS_BARE_METAL)
+      const bool is_taken = config_.keys != nullptr && config_.keys->take(reader_.payload());
+#else
+      constexpr bool is_taken = false;
+#endif
+      if (!is_taken) {
+        client_.on_frame(reader_.payload(), now_ms);
+      }
       reader_.pop();
     }
   }
@@ -463,6 +524,11 @@ void DeviceShell::drive_up(uint64_t now_ms) {
       return;
     }
   }
+#if !defined(GS_BARE_METAL)
+  if (!push_key_frame(now_ms)) {
+    return;
+  }
+#endif
   if (reader_.in_frame() && now_ms - frame_since_ms_ >= kFrameDeadlineMs) {
     ++counters_.frame_deadlines;
     lose(Status::kDeadlineExceeded, kFrameLate, now_ms);

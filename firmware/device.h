@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "firmware/key_change.h"
 #include "runtime/base/own_frame.h"
 #include "runtime/link/client.h"
 #include "runtime/link/tls.h"
@@ -30,6 +31,7 @@ struct DeviceConfig {
 #if !defined(GS_BARE_METAL)
   const Credentials* credentials = nullptr;  // in place of the identity's key; its name stays
   const char* server_name = nullptr;         // with credentials, see TlsSession::begin()
+  KeyHolder* keys = nullptr;                 // in place of the identity's key, which may change; null: it never does
 #endif
   uint32_t step_delay_ms = 0;  // added to every local step
 };
@@ -84,6 +86,10 @@ class DeviceShell {
   void drive_handshake(uint64_t now_ms);
   GS_OWN_FRAME void drive_up(uint64_t now_ms);
   bool push_frame(uint64_t now_ms);
+#if !defined(GS_BARE_METAL)
+  bool retry_by_other_key(uint64_t now_ms);
+  bool push_key_frame(uint64_t now_ms);
+#endif
   bool take_frames(std::span<const uint8_t> bytes, uint64_t now_ms);
   uint64_t link_wake_ms(uint64_t now_ms) const;
   uint64_t perform(const ClientAction& action, uint64_t now_ms);
@@ -111,6 +117,9 @@ class DeviceShell {
   bool is_incapacity_logged_ = false;
   bool is_storage_failed_ = false;
   uint32_t replays_logged_ = 0;
+#if !defined(GS_BARE_METAL)
+  std::span<const uint8_t> key_frame_;  // that the session has not taken
+#endif
   DeviceCounters counters_;
 };
 

@@ -212,6 +212,8 @@ void use_credentials(const Credentials* credentials, const char* server_name) {
   app.credentials = credentials;
   app.server_name = server_name;
 }
+
+void use_keys(KeyHolder* keys) { app.keys = keys; }
 #endif
 
 }  // namespace gradstream
@@ -246,6 +248,8 @@ gs_result gs_init(const gs_config* config) {
 #if !defined(GS_BARE_METAL)
   device_config.credentials = app.credentials;
   device_config.server_name = app.server_name;
+  device_config.keys = app.keys;
+  device_config.client.changes_keys = app.keys != nullptr;
 #endif
   device_config.step_delay_ms = config->step_delay_ms;
   app.arena.emplace(config->arena, config->arena_size);

@@ -21,6 +21,7 @@
 #include "firmware/data_posix.h"
 #include "firmware/fail_posix.h"
 #include "firmware/float_shard.h"
+#include "firmware/key_change_posix.h"
 #include "firmware/label_fault_posix.h"
 #include "firmware/linked_problem.h"
 #include "firmware/name_posix.h"
@@ -643,6 +644,10 @@ int run_client(int argc, char** argv) {
   Device device;
   gradstream::ClientMainOptions options;
   if (const int code = open_device(arguments, host, &device, &options); code != 0) {
+    return code;
+  }
+  gradstream::IdentityKeeper keys;
+  if (const int code = keep_identity(arguments.identity, &keys, &options); code != 0) {
     return code;
   }
   if (const int code = open_data(arguments, &data); code != 0) {

@@ -174,7 +174,7 @@ ARROWS = {
     # Networks are read as devices read them. network_memory.h stands for the tables behind it.
     # The server's end of a claim is what devices have, with the other secret.
     "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h",
-                                     "runtime/link/claim_proof.h"),
+                                     "runtime/link/key_agreement.h"),
     "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),

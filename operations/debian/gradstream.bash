@@ -56,7 +56,7 @@ _gradstream() {
       serve\ *) words='--config --set --help --check-config --print-config --create' ;;
       device\ add) words="$common --out --pending" ;;
       device\ import) words="$common --out-folder --pending" ;;
-      device\ rotate) words="$common --out --window-s" ;;
+      device\ rotate) words="$common --out --by-device --window-s" ;;
       claim\ add) words="$common --out --count-max --window-s --pending" ;;
       run\ suggest)
         words='--data --problem --cols --devices --label --delimiter --header --decimal --skip-rows --help'

@@ -83,6 +83,7 @@ struct ClientConfig {
   bool has_storage = false;           // kSave actions are wanted
   PrivacyFloors floors;               // what a run may learn at most; no message of a server changes them
   bool holds_pulls = false;           // its Pulls may stay with the server; means nothing without kHoldsPulls
+  bool changes_keys = false;          // the shell answers KeyChange; on hosts alone
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   // After n failed sessions in a row: [min, min 2^n], at most 8 min; of a server that cannot be reached at least to the

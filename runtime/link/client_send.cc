@@ -129,6 +129,9 @@ ClientAction Client::send_hello(uint64_t now_ms) {
     hello.capabilities.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_HELD_PULL) |
                                    1U << static_cast<uint32_t>(gs_Feature_FEATURE_SINGLE_FLIGHT);
   }
+  if (!kIsBareMetal && config_.changes_keys) {
+    hello.capabilities.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_KEY_CHANGE);
+  }
   hello.run = config_.run;
   hello.has_model = model_.replica().has_model();
   if (hello.has_model) {

@@ -16,7 +16,7 @@ namespace {
 static_assert(gs_ClaimRequest_size <= kMessageSizeMax && gs_ClaimAnswer_size <= kMessageSizeMax);
 static_assert(sizeof(gs_ClaimRequest{}.key.bytes) == Identity::kKeySize && kClaimNameSizeMax < Identity::kNameSizeMax);
 static_assert(sizeof(gs_ClaimRequest{}.device_public.bytes) == Identity::kKeySize &&
-              sizeof(gs_ClaimAnswer{}.confirm.bytes) == kClaimConfirmSize);
+              sizeof(gs_ClaimAnswer{}.confirm.bytes) == kConfirmSize);
 
 Result<size_t> encode(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
   pb_ostream_t stream = pb_ostream_from_buffer(out + kFramePrefixSize, kMessageSizeMax);
@@ -89,7 +89,7 @@ Status decode_claim_request(std::span<const uint8_t> payload, ClaimRequest* out)
   const bool is_proven = message.device_public.size != 0;
   const uint8_t* const key = is_proven ? message.device_public.bytes : message.key.bytes;
   const bool has_sizes = is_proven ? message.device_public.size == Identity::kKeySize && message.key.size == 0 &&
-                                         message.confirm.size == kClaimConfirmSize
+                                         message.confirm.size == kConfirmSize
                                    : message.key.size == Identity::kKeySize && message.confirm.size == 0;
   const bool is_good = is_decoded && has_sizes && !is_undrawn_key({key, Identity::kKeySize});
   *out = ClaimRequest();
@@ -97,7 +97,7 @@ Status decode_claim_request(std::span<const uint8_t> payload, ClaimRequest* out)
     out->is_proven = is_proven;
     std::memcpy(out->device.name, message.name, sizeof(message.name));
     std::memcpy(out->device.key, key, sizeof(out->device.key));
-    std::memcpy(out->confirm, message.confirm.bytes, kClaimConfirmSize);
+    std::memcpy(out->confirm, message.confirm.bytes, kConfirmSize);
   }
   std::memset(&message, 0, sizeof(message));
   return is_good ? Status::kOk : Status::kDataCorrupt;
@@ -112,12 +112,12 @@ Status decode_claim_answer(std::span<const uint8_t> payload, ClaimVerdict* out) 
   uint32_t reason = 0;  // as the number that was sent, which may be no enumerator
   std::memcpy(&reason, &answer.reason, sizeof(reason));
   if (reason > static_cast<uint32_t>(_gs_Reason_MAX) || answer.retry.min_ms > answer.retry.max_ms ||
-      (answer.confirm.size != 0 && answer.confirm.size != kClaimConfirmSize)) {
+      (answer.confirm.size != 0 && answer.confirm.size != kConfirmSize)) {
     return Status::kDataCorrupt;
   }
   out->reason = answer.reason;
   out->is_confirmed = answer.confirm.size != 0;
-  std::memcpy(out->confirm, answer.confirm.bytes, kClaimConfirmSize);
+  std::memcpy(out->confirm, answer.confirm.bytes, kConfirmSize);
   return Status::kOk;
 }
 

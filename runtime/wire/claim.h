@@ -2,9 +2,9 @@
 //
 //   device: draws a secret, stores it with its name --ClaimRequest--> server: enrols the device --ClaimAnswer--> device
 //
-// What stands in the two messages of a claim whose server proves itself comes of runtime/link/claim_proof.h. Repeating
-// a request changes nothing, so that a lost answer costs a repetition and no crash loses an identity. Boards that do
-// not call this link nothing of it: the two messages are in no union.
+// What stands in the two messages of a claim whose server proves itself comes of runtime/link/key_agreement.h.
+// Repeating a request changes nothing, so that a lost answer costs a repetition and no crash loses an identity. Boards
+// that do not call this link nothing of it: the two messages are in no union.
 #ifndef GRADSTREAM_RUNTIME_WIRE_CLAIM_H_
 #define GRADSTREAM_RUNTIME_WIRE_CLAIM_H_
 
@@ -31,20 +31,20 @@ inline constexpr size_t kClaimNameSizeMax = sizeof(gs_ClaimRequest{}.name) - 1;
 bool is_claimable_name(std::string_view name);
 
 // By which one end shows the other that it knows the secrets of a claim, bytes.
-inline constexpr size_t kClaimConfirmSize = sizeof(gs_ClaimRequest{}.confirm.bytes);
+inline constexpr size_t kConfirmSize = sizeof(gs_ClaimRequest{}.confirm.bytes);
 
 // What a device asks for.
 struct ClaimRequest {
   Identity device;         // name, and is_proven: the device's public key; else the key that the device has drawn
   bool is_proven = false;  // the claim names its server, and no secret travels
-  uint8_t confirm[kClaimConfirmSize] = {};  // is_proven: of the device
+  uint8_t confirm[kConfirmSize] = {};  // is_proven: of the device
 };
 
 // What a server has decided.
 struct ClaimVerdict {
   gs_Reason reason = gs_Reason_REASON_NONE;
   bool is_confirmed = false;
-  uint8_t confirm[kClaimConfirmSize] = {};  // is_confirmed: of the server, to a granted or to a refused request
+  uint8_t confirm[kConfirmSize] = {};  // is_confirmed: of the server, to a granted or to a refused request
 };
 
 // A whole frame into out (kFrameSizeMax bytes); its size. kInvalidArgument: a name that cannot be claimed.

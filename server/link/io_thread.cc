@@ -215,6 +215,15 @@ void IoThread::on_session_claim(SessionId session, uint32_t claim, const ClaimRe
   send(std::move(report));
 }
 
+void IoThread::on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) {
+  SessionReport report;
+  report.kind = SessionReport::Kind::kKeyChange;
+  report.session = session;
+  report.device = device;
+  report.key_change = std::make_unique<KeyChange>(change);
+  send(std::move(report));
+}
+
 void IoThread::on_session_stays(SessionId session, bool is_uploading) {
   SessionReport report;
   report.kind = SessionReport::Kind::kStays;

@@ -32,7 +32,7 @@ inline constexpr size_t kUsedReportCountMax = 64;
 
 // One call of SessionOwner.
 struct SessionReport {
-  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kStays, kClosing, kEnded };
+  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kKeyChange, kStays, kClosing, kEnded };
   Kind kind = Kind::kEnded;
   SessionId session = 0;
   uint32_t device = 0;
@@ -40,6 +40,7 @@ struct SessionReport {
   bool is_uploading = false;  // of kStays
   DeviceMessage message = {};
   std::unique_ptr<SecretValue<ClaimRequest>> request;  // of a claim
+  std::unique_ptr<KeyChange> key_change;               // that a device offers
   std::string name;                                    // of who is unregistered
 };
 
@@ -91,6 +92,7 @@ class IoThread final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
+  void on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) override;
   void on_session_stays(SessionId session, bool is_uploading) override;
   void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;

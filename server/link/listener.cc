@@ -150,6 +150,18 @@ void Listener::answer_claim(SessionId session, const ClaimVerdict& verdict) {
   }
 }
 
+void Listener::send_key_change(SessionId session, const KeyChange& change) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end() || found->second.is_closing) {
+    return;
+  }
+  SessionOrder what;
+  what.session = session;
+  if (make_key_frame(change, limits_.session, found->second.gauge.get(), pool_.frames(), &what.frame) == Status::kOk) {
+    order(found->second, std::move(what));
+  }
+}
+
 void Listener::admit(SessionId session, TlsFault refusal, uint32_t device) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) {
@@ -515,6 +527,9 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
       case SessionReport::Kind::kClaim:
         on_session_claim(report.session, report.claim, **report.request);
         break;
+      case SessionReport::Kind::kKeyChange:
+        on_session_key_change(report.session, report.device, *report.key_change);
+        break;
       case SessionReport::Kind::kStays:
         on_session_stays(report.session, report.is_uploading);
         break;
@@ -589,6 +604,12 @@ void Listener::on_session_claim(SessionId session, uint32_t claim, const ClaimRe
   forget_replaced_claim(session);
   if (!sessions_.at(session).is_closing) {
     owner_.on_session_claim(session, claim, request);
+  }
+}
+
+void Listener::on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) {
+  if (!sessions_.at(session).is_closing) {
+    owner_.on_session_key_change(session, device, change);
   }
 }
 

@@ -98,6 +98,8 @@ class Listener : public SessionOwner {
   void send(SessionId session, const ServerMessage& message, bool has_more = false);
   void close(SessionId session, gs_Reason reason);
   void answer_claim(SessionId session, const ClaimVerdict& verdict);
+  // Leaves with flush(); where no more may wait for that peer, it does not: the device asks again.
+  void send_key_change(SessionId session, const KeyChange& change);
   void admit(SessionId session, TlsFault refusal, uint32_t device);
   // Ends what began by a key that counts no more: the device's established sessions get a Drain as those that are old.
   void renew(uint32_t device);
@@ -186,6 +188,7 @@ class Listener : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
+  void on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) override;
   void on_session_stays(SessionId session, bool is_uploading) override;
   void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;

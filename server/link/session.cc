@@ -67,45 +67,7 @@ Piece piece_of(const Update& update) {
   return {update.first_value == 0, encoded_size(static_cast<Encoding>(update.encoding), left) <= update.values.size};
 }
 
-// When the peer is due depends on the last thing that it was told.
-uint64_t patience_after(const ServerMessage& message, const SessionLimits& limits) {
-  const uint64_t answer_ms = limits.answer_deadline_ms;
-  switch (message.which_body) {
-    case gs_ServerMessage_task_tag:
-      return message.body.task.deadline_ms == 0 ? limits.session_idle_max_ms
-                                                : answer_ms + message.body.task.deadline_ms;
-    case gs_ServerMessage_ack_tag:
-      return message.body.ack.hold ? limits.session_idle_max_ms : answer_ms + message.body.ack.retry.max_ms;
-    case gs_ServerMessage_wait_tag:
-      return answer_ms + message.body.wait.retry.max_ms;
-    default:
-      return answer_ms;
-  }
-}
-
-// What a frame costs while it waits.
-size_t cost_of(const std::vector<uint8_t>& frame) { return frame.size() + kQueuedFrameOverhead; }
-
 }  // namespace
-
-Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, FramePool& pool,
-                  OutFrame* out) {
-  uint8_t frame[kFrameSizeMax];
-  const Result<size_t> size = encode_frame(message, frame);
-  if (!size.ok()) {
-    return size.status();
-  }
-  const size_t cost = size.value() + kQueuedFrameOverhead;
-  if (*gauge + cost > limits.queue_size_max) {
-    return Status::kOutOfMemory;
-  }
-  *gauge += cost;
-  out->frame = pool.make({frame, size.value()});
-  out->patience_ms = patience_after(message, limits);
-  out->is_ack = message.which_body == gs_ServerMessage_ack_tag;
-  out->is_rest = is_rest(message);
-  return Status::kOk;
-}
 
 Session::Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge,
                  TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
@@ -165,7 +127,9 @@ void Session::queue(OutFrame frame) {
     *gauge_ -= cost_of(frame.frame.front());
     return;
   }
-  note_sent(frame);
+  if (!frame.is_aside) {
+    note_sent(frame);
+  }
   queue_.splice(queue_.end(), frame.frame);
   tail_has_more_ = frame.has_more;
   if (drain_message_ && !upload_begun_) {
@@ -479,7 +443,9 @@ void Session::on_frame(std::span<const uint8_t> payload) {
   DeviceMessage message = {};
   const Status status = decode_message(payload, &message);
   if (status != Status::kOk) {
-    refuse_malformed(status_text(status));
+    if (!take_key_change(payload)) {
+      refuse_malformed(status_text(status));
+    }
     return;
   }
   if (state_ == State::kHello) {
@@ -487,6 +453,18 @@ void Session::on_frame(std::span<const uint8_t> payload) {
   }
   note_received(message);
   owner_->on_session_message(id_, device(), message);
+}
+
+// Beside the exchange: nobody owes an answer by it, and no wait ends. False: it is none, or one too many.
+bool Session::take_key_change(std::span<const uint8_t> payload) {
+  KeyChange change;
+  if (state_ != State::kOpen || decode_key_change_of_device(payload, &change) != Status::kOk ||
+      key_offer_count_ == kKeyOffersMax) {
+    return false;
+  }
+  ++key_offer_count_;
+  owner_->on_session_key_change(id_, device(), change);
+  return true;
 }
 
 void Session::on_claim(std::span<const uint8_t> payload) {

@@ -35,13 +35,11 @@
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
 #include "server/link/frame_pool.h"
+#include "server/link/out_frame.h"
 #include "server/link/shell_counters.h"
 #include "server/link/tls_stream.h"
 
 namespace gradstream {
-
-// What keeping a frame costs beyond its bytes: its vector, its share of the queue, the heap's own bookkeeping.
-inline constexpr size_t kQueuedFrameOverhead = 64;
 
 // All in milliseconds unless the name says otherwise. Set from the configuration file.
 struct SessionLimits {
@@ -57,6 +55,10 @@ struct SessionLimits {
   uint32_t refusal_retry_min_ms = kRefusedRetryMinMs;
   uint32_t refusal_retry_max_ms = 10000;
 };
+
+// Offers of a new key that one session takes. Reason: an honest device makes one, and again where it is asked anew;
+// each costs a key agreement.
+inline constexpr uint8_t kKeyOffersMax = 3;
 
 // Lines of the log about handshakes that fail and bytes that are no message, of the whole server. Reason: whoever can
 // reach the port could fill the disk; what is dropped is counted.
@@ -74,41 +76,6 @@ class FaultLines {
   std::mutex mutex_;
   RateMeter meter_;
 };
-
-// What waits for one peer, in bytes of memory (kQueuedFrameOverhead for each frame included), on its way to the session
-// and in its queue. make_frame() adds the frame's cost to the gauge; the session subtracts it when the frame has been
-// sent or dropped.
-using QueueGauge = std::atomic<size_t>;
-
-// A message as its session sends it.
-struct OutFrame {
-  FrameList frame;  // of one
-  size_t size() const { return frame.front().size(); }
-  uint64_t patience_ms = 0;  // the peer is due so long after it
-  bool is_ack = false;
-  bool is_rest = false;   // whoever gets it owes nothing until its window is over
-  bool has_more = false;  // its session keeps it until something is queued behind it, or the session closes
-};
-// Whether the device that gets it waits then, and owes nothing. After an Ack with hold it waits for an answer.
-inline bool is_rest(const ServerMessage& message) {
-  return message.which_body == gs_ServerMessage_wait_tag ||
-         (message.which_body == gs_ServerMessage_ack_tag && !message.body.ack.hold);
-}
-// Whether this of the device ends its rest.
-inline bool ends_rest(const DeviceMessage& message) { return message.which_body != gs_DeviceMessage_status_report_tag; }
-
-inline ServerMessage drain_message(const gs_RetryWindow& retry) {
-  ServerMessage message = {};
-  message.which_body = gs_ServerMessage_drain_tag;
-  message.body.drain.has_retry = true;
-  message.body.drain.retry = retry;
-  return message;
-}
-
-// From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
-// encoded. The pool is the calling thread's.
-Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, FramePool& pool,
-                  OutFrame* out);
 
 // A connection before its session.
 struct Arrival {
@@ -129,6 +96,8 @@ class SessionOwner {
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
   // A session of this claim wants to become a device; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) = 0;
+  // A device offers a new key; answered by a frame of make_key_frame(), or by nothing.
+  virtual void on_session_key_change(SessionId, uint32_t /*device*/, const KeyChange&) {}
   // It does not follow yield(): what came of its device meanwhile, or has begun to come, is answered first.
   // is_uploading: an update, after whose Ack it does.
   virtual void on_session_stays(SessionId, bool /*is_uploading*/) {}
@@ -210,6 +179,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void write_queued();
   void on_frame(std::span<const uint8_t> payload);
   void on_claim(std::span<const uint8_t> payload);
+  bool take_key_change(std::span<const uint8_t> payload);
   Result<size_t> encode_refusal(gs_Reason reason, uint8_t* frame) const;
   void refuse_malformed(const char* what);
   void queue_frame(std::span<const uint8_t> frame);
@@ -248,7 +218,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;                     // a first piece came, its Ack has not left
   bool has_claimed_ = false;                      // its claim was read, and the answer is on its way
-  bool knows_no_claims_ = false;                  // a device that was given a claim in place of an identity
+  uint8_t key_offer_count_ = 0;
+  bool knows_no_claims_ = false;  // a device that was given a claim in place of an identity
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;
 };

@@ -60,6 +60,9 @@ class SessionPool final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
+  void on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) override {
+    owner_.on_session_key_change(session, device, change);
+  }
   void on_session_stays(SessionId session, bool is_uploading) override {
     owner_.on_session_stays(session, is_uploading);
   }

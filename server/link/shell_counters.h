@@ -88,6 +88,8 @@ struct ShellCounters {
   Counter fault_lines_dropped;  // of the log, beyond kFaultLines
   Counter claims_granted;
   Counter claims_refused;
+  Counter keys_changed;
+  Counter key_changes_refused;
 };
 
 // visit(key, help, counter), of a ShellCounters, constant or not.
@@ -142,6 +144,8 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
   visit("sessions_renewed", "Sessions that were old enough to begin anew.", s.arrivals.sessions_renewed);
   visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
   visit("claims_refused", "Claims that were refused.", s.claims_refused);
+  visit("keys_changed", "Keys that devices drew and that count, repetitions too.", s.keys_changed);
+  visit("key_changes_refused", "Keys that devices drew and that were refused.", s.key_changes_refused);
 }
 
 // *total += part, counter by counter.

@@ -100,6 +100,8 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
                   bool is_pending);
 int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s);
+// The same by a key that the device draws in its next session.
+int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s);
 int device_list(const CommonOptions& options);
 int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state);
 
@@ -265,6 +267,8 @@ int open_journal(const CommonOptions& options, uint32_t id, Opened* out, RunRow*
 int probe_server(const Config& config, DatabaseOwner* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();
+// Adds key_change and since_ms where the device is asked for a new key.
+void add_key_change(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line);
 // A number that no other run has, from the system's source of random numbers; 0: that gave none.
 uint64_t draw_run_nonce();
 // Makes a run of config.run, which check_run() has taken; the parameters are frozen from here. run_nonce: not 0; 0 is

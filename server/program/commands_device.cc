@@ -16,7 +16,7 @@
 
 #include "host/durable_file.h"
 #include "host/file_cause.h"
-#include "runtime/link/claim_proof.h"
+#include "runtime/link/key_agreement.h"
 #include "runtime/wire/claim.h"
 #include "server/base/private_file.h"
 #include "server/base/secret.h"
@@ -253,15 +253,10 @@ int device_import(const CommonOptions& options, const std::string& file, const s
 
 // ---- One device ----------------------------------------------------------------------------------------------------
 
-int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s) {
-  if (const Objection fault = find_out_fault("--out", out)) {
-    return fail(kExitUsage, fault.sentence);
-  }
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
-    return code;
-  }
+namespace {
+
+// A device whose key can be rotated. kExitOk and *out, or the exit status, which was printed.
+int find_rotatable(SqliteDatabase& database, const std::string& name, EnrolledDevice* out) {
   const Expected<std::optional<EnrolledDevice>> found = database.find_device(name);
   if (!found.is_ok()) {
     return fail_database(database);
@@ -271,10 +266,29 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return fail(kExitNotFound, (row ? "device " + name + " is revoked" : "no device " + name) +
                                    "; `gradstream device list` shows all");
   }
-  const std::string identity = identity_of_generation(name, row->generation + 1);
-  if (identity.size() > kIdentitySizeMax) {
+  if (identity_of_generation(name, row->generation + 1).size() > kIdentitySizeMax) {
     return fail(kExitNotFound, "the name " + name + " is too long for a rotation; enrol it under a shorter one");
   }
+  *out = *row;
+  return kExitOk;
+}
+
+}  // namespace
+
+int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s) {
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
+  }
+  Config config;
+  SqliteDatabase database;
+  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+    return code;
+  }
+  EnrolledDevice row;
+  if (const int code = find_rotatable(database, name, &row); code != kExitOk) {
+    return code;
+  }
+  const std::string identity = identity_of_generation(name, row.generation + 1);
   DeviceKey key = {};
   if (!draw_key(&key)) {
     return fail_random();
@@ -289,7 +303,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   }
   const uint64_t until_ms = now_ms + uint64_t{window_s} * 1000;
   const Expected<std::optional<uint32_t>> generation = database.rotate_key(name, key, until_ms);
-  if (!generation.is_ok() || *generation != row->generation + 1) {
+  if (!generation.is_ok() || *generation != row.generation + 1) {
     ::unlink(out.c_str());  // of two rotations at once the other's file is the one that counts, or the next one's
     return !generation.is_ok() ? fail_database(database)
                                : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
@@ -301,6 +315,46 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
       .add("previous_until_ms", until_ms)
       .print(options);
   return kExitOk;
+}
+
+int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s) {
+  Config config;
+  SqliteDatabase database;
+  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+    return code;
+  }
+  EnrolledDevice device;
+  if (const int code = find_rotatable(database, name, &device); code != kExitOk) {
+    return code;
+  }
+  KeyChangeRow row;
+  if (!draw_key(&row.server_secret)) {
+    return fail_random();
+  }
+  row.window_s = window_s;
+  row.since_ms = wall_clock_ms();
+  if (database.note_time(&row.since_ms) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  const Expected<bool> is_asked = database.request_key_change(name, row);
+  if (!is_asked.is_ok() || !*is_asked) {
+    return !is_asked.is_ok() ? fail_database(database)
+                             : fail(kExitNotFound, "device " + name + " was revoked by somebody else");
+  }
+  OutputLine()
+      .add("device", name)
+      .add("identity", identity_of_generation(name, device.generation + 1))
+      .add("key_change", "waiting")
+      .add("since_ms", row.since_ms)
+      .add("until_ms", row.since_ms + kKeyChangeAgeMaxMs)
+      .print(options);
+  return kExitOk;
+}
+
+void add_key_change(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line) {
+  if (device.key_change_since_ms != 0 && now_ms < device.key_change_since_ms + kKeyChangeAgeMaxMs) {
+    line->add("key_change", "waiting").add("since_ms", device.key_change_since_ms);
+  }
 }
 
 int device_list(const CommonOptions& options) {
@@ -328,6 +382,7 @@ int device_list(const CommonOptions& options) {
     if (device.previous_until_ms > now_ms) {
       line.add("previous_until_ms", device.previous_until_ms);
     }
+    add_key_change(device, now_ms, &line);
     line.print(options);
   }
   return kExitOk;
@@ -380,11 +435,11 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   row.expires_ms = row.created_ms + uint64_t{claim.window_s} * 1000;
   row.device_state = claim.is_pending ? DeviceState::kPending : DeviceState::kActive;
   row.is_proven = true;
-  std::array<uint8_t, kClaimKeySize> server = {};
+  std::array<uint8_t, kAgreedKeySize> server = {};
   if (!draw_key(&row.key) || !draw_key(&row.server_secret)) {
     return fail_random();
   }
-  if (find_claim_public(row.server_secret, server) != Status::kOk) {
+  if (find_public_key(row.server_secret, server) != Status::kOk) {
     return fail(kExitTemporary, "no memory for the keys of a claim; try again");
   }
   std::string problem;

@@ -226,8 +226,8 @@ void print_devices(const CommonOptions& options, const std::vector<EnrolledDevic
                    std::map<uint32_t, DeviceTally>& tallies) {
   for (const EnrolledDevice& device : devices) {
     const DeviceTally& t = tallies[device.index];
-    OutputLine()
-        .add("device", device.name)
+    OutputLine line;
+    line.add("device", device.name)
         .add("index", uint64_t{device.index})
         .add("state", device_state_text(device.state))
         .add("tasks", t.tasks)
@@ -236,8 +236,9 @@ void print_devices(const CommonOptions& options, const std::vector<EnrolledDevic
         .add("refused", t.refused)
         .add("last_task", uint64_t{t.last_task})
         .add("last_verdict", verdict_text(t.last_verdict))
-        .add("last_version", uint64_t{t.last_version})
-        .print(options);
+        .add("last_version", uint64_t{t.last_version});
+    add_key_change(device, wall_clock_ms(), &line);
+    line.print(options);
   }
 }
 

@@ -160,6 +160,7 @@ void FleetFollower::take(EnrolledDevice row) {
     row.state = DeviceState::kDisabled;
   }
   tell_of(row);
+  tell_of_key_change(row);
   if (row.index < devices_.size()) {
     tell_of_key(row);
     devices_[row.index] = std::move(row);
@@ -174,7 +175,18 @@ void FleetFollower::tell_of_key(EnrolledDevice& row) {
   const bool is_rotated = row.generation != before.generation || before.previous_until_ms != 0;
   if (is_rotated && row.previous_until_ms <= parts_.now_ms()) {
     row.previous_until_ms = 0;
-    reports_.on_key_over(row.index);
+    reports_.on_session_over(row.index);
+  } else if (row.key_change_since_ms > before.key_change_since_ms) {
+    reports_.on_session_over(row.index);
+  }
+}
+
+// As far as it has not been told of.
+void FleetFollower::tell_of_key_change(const EnrolledDevice& row) const {
+  const bool is_known = row.index < devices_.size();
+  if (row.key_change_since_ms > (is_known ? devices_[row.index].key_change_since_ms : 0)) {
+    log_event(LogLevel::kInfo, "key_change_asked",
+              Fields().add("device", row.name).add("since_ms", row.key_change_since_ms));
   }
 }
 

@@ -40,8 +40,9 @@ class FleetFollower {
     std::function<void()> on_told;                  // of what refresh() has read; after on_next_run, if that is due
     std::function<void(uint32_t run)> on_next_run;  // another run is active, and this one is durably paused or over;
                                                     // at every refresh() as long as that is so
-    // The key that a rotation has replaced counts no more: what began by it is to end. Before on_told.
-    std::function<void(uint32_t device)> on_key_over;
+    // What this device has begun is to end and to begin anew: the key that a rotation has replaced counts no more, or
+    // the device is asked for a new one. Before on_told.
+    std::function<void(uint32_t device)> on_session_over;
   };
   // devices: those that the coordinator was made with, in order of enrolment index.
   FleetFollower(asio::io_context& io, Parts parts, std::vector<EnrolledDevice> devices, Reports reports);
@@ -84,6 +85,7 @@ class FleetFollower {
   void take_missing(size_t count);
   void tell_of(const EnrolledDevice& row);
   void tell_of_key(EnrolledDevice& row);
+  void tell_of_key_change(const EnrolledDevice& row) const;
   bool refresh_runs();
   void follow_file();
   void follow_time();

@@ -6,7 +6,7 @@
 
 #include <psa/crypto.h>
 
-#include "runtime/link/claim_proof.h"
+#include "runtime/link/key_agreement.h"
 #include "runtime/wire/claim.h"
 #include "server/base/log.h"
 #include "server/link/session.h"
@@ -132,7 +132,7 @@ void Keyring::log_refusal(uint32_t claim, const ClaimRequest& request, const cha
 }
 
 // Under this key.
-gs_Reason Keyring::enrol(const ClaimRow& claim, const ClaimRequest& request, ClaimKeyView key) {
+gs_Reason Keyring::enrol(const ClaimRow& claim, const ClaimRequest& request, KeyView key) {
   const Expected<ClaimOutcome> outcome = fleet_.claim_device(claim.id, request.device.name, key, now_ms_());
   const gs_Reason reason = !outcome.is_ok()                       ? gs_Reason_REASON_STORAGE
                            : *outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
@@ -169,7 +169,7 @@ ClaimVerdict Keyring::grant_claim(uint32_t claim, const ClaimRequest& request) {
   if (!row.is_proven) {
     return {enrol(row, request, request.device.key)};
   }
-  ClaimProof proof;
+  KeyProof proof;
   const std::string name = kClaimMark + row.name;
   const Status status =
       prove_as_server({name, request.device.name, row.key}, row.server_secret, request.device.key, &proof);

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/link/claim_proof.h"
+#include "runtime/link/key_agreement.h"
 #include "runtime/wire/claim.h"
 #include "server/base/objection.h"
 #include "server/base/rate_limit.h"
@@ -66,7 +66,7 @@ class Keyring {
   PskLookup lookup_in(SqliteDatabase& fleet);
   bool find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
   bool find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
-  gs_Reason enrol(const ClaimRow& claim, const ClaimRequest& request, ClaimKeyView key);
+  gs_Reason enrol(const ClaimRow& claim, const ClaimRequest& request, KeyView key);
   void log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason, const char* remedy);
 
   const ServerConfig& config_;

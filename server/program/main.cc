@@ -80,6 +80,7 @@ struct Arguments {
   bool is_pending = false;
   bool replace = false;
   uint32_t window_s = 86400;
+  bool by_device = false;
   std::string check_config;
   bool may_create = false;
   std::string print_config;
@@ -176,11 +177,17 @@ void add_device_keys(CLI::App* device, Arguments* arguments, int* code) {
   auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
   add_common(rotate, arguments);
   rotate->add_option("name", arguments->name, "its name")->required();
-  rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+  auto* const out = rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device");
+  rotate
+      ->add_flag("--by-device", arguments->by_device,
+                 "the device draws the key in its next session; no file goes to it")
+      ->excludes(out);
   rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
       ->capture_default_str();
   rotate->callback([arguments, code] {
-    *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
+    *code = arguments->by_device
+                ? device_ask_for_key(arguments->common, arguments->name, arguments->window_s)
+                : device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
   });
 }
 

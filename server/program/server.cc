@@ -82,6 +82,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       parts_(std::move(parts)),
       coordinator_(std::move(coordinator)),
       keyring_(config_.server, parts_.fleet, fleet_alarm_, [this] { return clock_ms(); }),
+      key_changer_(parts_.fleet, fleet_alarm_, [this] { return clock_ms(); }),
       follower_(io, {parts_.fleet, fleet_alarm_, *coordinator_, run_.id, [this] { return now_ms(); }},
                 std::move(devices),
                 {[this] { on_told(); }, [this](uint32_t next) { make_room_for(next); },
@@ -225,6 +226,35 @@ void Server::on_session_message(SessionId session, uint32_t device, const Device
   }
   coordinator_->on_message(session, device, message, now_ms());
   execute();
+  if (message.which_body == gs_DeviceMessage_hello_tag) {
+    ask_for_key(session, device, message.body.hello);
+  }
+}
+
+// Behind the Welcome. What the device does not answer it is asked in its next session.
+void Server::ask_for_key(SessionId session, uint32_t device, const gs_Hello& hello) {
+  const EnrolledDevice& known = follower_.devices()[device];
+  if (known.key_change_since_ms == 0) {
+    return;
+  }
+  const bool is_able = (hello.capabilities.features & 1U << static_cast<uint32_t>(gs_Feature_FEATURE_KEY_CHANGE)) != 0;
+  if (const std::optional<KeyChange> ask = key_changer_.find(known, is_able)) {
+    listener_.send_key_change(session, *ask);
+    listener_.flush();
+  }
+}
+
+void Server::on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) {
+  if (device >= follower_.devices().size()) {
+    return;
+  }
+  const KeyChanger::Ruling ruling = key_changer_.judge(follower_.devices()[device].name, change);
+  if (!ruling.answer) {
+    return;
+  }
+  ++(ruling.is_changed ? counters_.keys_changed : counters_.key_changes_refused);
+  listener_.send_key_change(session, *ruling.answer);
+  listener_.flush();
 }
 
 void Server::on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) {

@@ -30,6 +30,7 @@
 #include "server/program/fleet_follower.h"
 #include "server/program/head_log.h"
 #include "server/program/history_keeper.h"
+#include "server/program/key_changer.h"
 #include "server/program/keyring.h"
 #include "server/program/publisher.h"
 #include "server/program/watch_feed.h"
@@ -79,9 +80,11 @@ class Server : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
+  void on_session_key_change(SessionId session, uint32_t device, const KeyChange& change) override;
   void on_place_wanted() override;
   void on_session_ended(SessionId session) override;
 
+  void ask_for_key(SessionId session, uint32_t device, const gs_Hello& hello);
   Objection start_tls();
   Objection start_heads();
   const CredentialBoard* credential_board() const;
@@ -116,6 +119,7 @@ class Server : public SessionOwner {
   std::unique_ptr<Coordinator> coordinator_;
   FleetAlarm fleet_alarm_;
   Keyring keyring_;
+  KeyChanger key_changer_;
   FleetFollower follower_;
   const Publisher publisher_;
   std::optional<WatchFeed> watch_feed_;  // where there is a board

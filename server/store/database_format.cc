@@ -15,20 +15,23 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 9;
+constexpr int64_t kSchemaVersion = 10;
 constexpr int64_t kFirstChained = 9;  // the first format whose journals have a chain
 
 // So that what has changed, and what ends next, is found without a look at all devices.
 constexpr const char* kDeviceIndexes =
     "CREATE INDEX IF NOT EXISTS devices_by_change ON devices(changed);"
-    "CREATE INDEX IF NOT EXISTS devices_by_expiry ON devices(previous_until_ms) WHERE previous_until_ms<>0";
+    "CREATE INDEX IF NOT EXISTS devices_by_expiry ON devices(previous_until_ms) WHERE previous_until_ms<>0;"
+    "CREATE INDEX IF NOT EXISTS devices_by_key_change ON devices(key_change_since_ms) WHERE key_change_since_ms<>0";
 constexpr const char* kSchema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL,"
     " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " created_ms INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 2, generation INTEGER NOT NULL DEFAULT 0,"
     " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0, claim INTEGER NOT NULL DEFAULT 0,"
-    " crc32c INTEGER NOT NULL DEFAULT 0, changed INTEGER NOT NULL DEFAULT 0) STRICT",
+    " crc32c INTEGER NOT NULL DEFAULT 0, changed INTEGER NOT NULL DEFAULT 0, key_change_secret BLOB,"
+    " key_change_since_ms INTEGER NOT NULL DEFAULT 0, key_change_window_s INTEGER NOT NULL DEFAULT 0,"
+    " key_change_receipt BLOB) STRICT",
     "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
     " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL, is_ended INTEGER NOT NULL DEFAULT 0,"
@@ -47,7 +50,7 @@ constexpr const char* kSchema[] = {
 // From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
 // release say `use_correction`; 4 had no checksums of rows, and a claim ended by its time alone; 5 had no notes of
 // updates. 6 had no checkpoints, and kept every record. 7 did not say which change was a device's last. 8 had no nonce
-// of a run, no chain of its records, and no secret of the server with a claim.
+// of a run, no chain of its records, and no secret of the server with a claim. 9 had no keys that devices draw.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -87,6 +90,11 @@ constexpr const char* kMigrations[] = {
     "ALTER TABLE journal ADD COLUMN chain BLOB NOT NULL DEFAULT x'';"
     "ALTER TABLE checkpoints ADD COLUMN chain BLOB NOT NULL DEFAULT x'';"
     "UPDATE meta SET value=9 WHERE key='schema_version'",
+    "ALTER TABLE devices ADD COLUMN key_change_secret BLOB;"
+    "ALTER TABLE devices ADD COLUMN key_change_since_ms INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE devices ADD COLUMN key_change_window_s INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE devices ADD COLUMN key_change_receipt BLOB;"
+    "UPDATE meta SET value=10 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 

@@ -29,7 +29,7 @@ struct ClaimRow {
   uint32_t id = 0;   // from 1
   std::string name;  // without the mark that its TLS identity begins with
   DeviceKey key = {};
-  // By which the server proves itself to who claims (runtime/link/claim_proof.h). It stands in this database alone.
+  // By which the server proves itself to who claims (runtime/link/key_agreement.h). It stands in this database alone.
   DeviceKey server_secret = {};
   bool is_proven = false;  // false: there is none, as in a claim of an older release, and keys come in the open
   uint32_t count_max = 0;  // devices that it lets in
@@ -57,7 +57,27 @@ struct EnrolledDevice {
   DeviceKey previous_key = {};     // of the generation before
   uint64_t previous_until_ms = 0;  // when it ends; 0: there is none
   uint64_t created_ms = 0;
+  uint64_t key_change_since_ms = 0;  // since when it is to draw a key, since the epoch; 0: it is not
   bool is_active() const { return state == DeviceState::kActive; }
+};
+
+// How long a device is waited for that is to draw a key. Reason: one on a battery that comes once a week has four times
+// to do it, and a request that nobody remembers ends.
+inline constexpr uint64_t kKeyChangeAgeMaxMs = 30ULL * 24 * 3600 * 1000;
+
+// A key that a device draws (docs/wire.md, A key that the device draws): what is asked of it, and what became of the
+// change before.
+struct KeyChangeRow {
+  uint64_t since_ms = 0;         // as above
+  uint32_t window_s = 0;         // that the key before is to count for
+  DeviceKey server_secret = {};  // of x25519, for this change alone; since_ms is not 0
+  // What was answered to the public key that made the key of now. No secrets.
+  struct Receipt {
+    std::array<uint8_t, 32> device_public = {};
+    std::array<uint8_t, 16> confirm = {};
+  };
+  bool has_receipt = false;  // false: the key of now was made otherwise
+  Receipt receipt;
 };
 
 // The identity of a device's key in TLS: NAME, and after rotations NAME~GENERATION.

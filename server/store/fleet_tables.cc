@@ -11,10 +11,11 @@ constexpr const char* kInsertDevice =
     "INSERT INTO devices (device_index,name,key,created_ms,state,changed) SELECT ?1,?2,?3,?4,?5,?6"
     " WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
 constexpr const char* kSelectDevice =
-    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole,key,previous_key"
-    " FROM checked_devices WHERE name=?1";
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,key_change_since_ms,is_whole,key,"
+    "previous_key FROM checked_devices WHERE name=?1";
 constexpr const char* kSelectDevices =
-    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole FROM checked_devices ORDER BY 1";
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,key_change_since_ms,is_whole"
+    " FROM checked_devices ORDER BY 1";
 constexpr const char* kSelectClaim =
     "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,server_secret IS NOT "
     "NULL,is_whole,"
@@ -27,9 +28,21 @@ constexpr const char* kSelectClaims =
     "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,server_secret IS NOT NULL,is_whole"
     " FROM checked_claims ORDER BY id";
 constexpr const char* kRotateKey =
-    "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1, changed=?4"
+    "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1, changed=?4,"
+    " key_change_secret=NULL, key_change_since_ms=0, key_change_window_s=0, key_change_receipt=NULL"
     " WHERE name=?1"
     " RETURNING generation";
+constexpr const char* kRequestKeyChange =
+    "UPDATE devices SET key_change_secret=coalesce(key_change_secret,?2), key_change_since_ms=?3,"
+    " key_change_window_s=?4, changed=?5"
+    " WHERE name=?1 AND state<>?6";
+constexpr const char* kSelectKeyChange =
+    "SELECT key_change_since_ms,key_change_window_s,key_change_secret,key_change_receipt,is_whole"
+    " FROM checked_devices WHERE name=?1";
+constexpr const char* kChangeKey =
+    "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=?4, changed=?5,"
+    " key_change_secret=NULL, key_change_since_ms=0, key_change_window_s=0, key_change_receipt=?6"
+    " WHERE name=?1 AND generation+1=?4 AND key_change_secret IS NOT NULL";
 
 // NULL, where there is no key, leaves *out as it is.
 void read_key(std::span<const uint8_t> blob, DeviceKey* out) {
@@ -44,6 +57,7 @@ EnrolledDevice device_of(const Use& use) {
   row.created_ms = use.number(3);
   row.generation = use.number32(4);
   row.previous_until_ms = use.number(5);
+  row.key_change_since_ms = use.number(6);
   return row;
 }
 
@@ -62,7 +76,7 @@ ClaimRow claim_of(const Use& use) {
 }
 // The columns of kSelectDevice and kSelectDevices, and of those of claims, that say whether a row is whole. Their keys
 // follow.
-constexpr int kDeviceIsWhole = 6;
+constexpr int kDeviceIsWhole = 7;
 constexpr int kClaimIsWhole = 9;
 
 }  // namespace
@@ -248,6 +262,75 @@ Expected<std::vector<EnrolledDevice>> SqliteDatabase::devices_changed_after(uint
   return change == 0 ? devices() : list_devices(kSelectChangedDevices, change);
 }
 
+// ---- Keys that devices draw -----------------------------------------------------------------------------------------
+
+Expected<bool> SqliteDatabase::request_key_change(const std::string& name, const KeyChangeRow& row) {
+  return change([&]() -> Expected<bool> {
+    const Expected<uint64_t> change = this_change();
+    GS_TRY_STORE(change);
+    Use use(*this, kRequestKeyChange);
+    use.bind_text(1, name);
+    use.bind_blob(2, row.server_secret);
+    use.bind(3, row.since_ms);
+    use.bind(4, row.window_s);
+    use.bind(5, *change);
+    use.bind(6, static_cast<uint64_t>(DeviceState::kRevoked));
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "ask for a key of the device");
+    }
+    return sqlite3_changes(connection_) == 1;
+  });
+}
+
+Expected<std::optional<KeyChangeRow>> SqliteDatabase::find_key_change(const std::string& name) {
+  Use use(*this, kSelectKeyChange);
+  use.bind_text(1, name);
+  const int code = use.step();
+  if (code == SQLITE_DONE) {
+    return std::nullopt;
+  }
+  if (code != SQLITE_ROW) {
+    return fail(code, "read the device");
+  }
+  if (use.number(4) == 0) {
+    return fail_damaged("devices", name);
+  }
+  KeyChangeRow row;
+  row.since_ms = use.number(0);
+  row.window_s = use.number32(1);
+  read_key(use.blob(2), &row.server_secret);
+  const std::span<const uint8_t> receipt = use.blob(3);
+  constexpr size_t kKeySize = std::tuple_size_v<decltype(row.receipt.device_public)>;
+  row.has_receipt = receipt.size() == kKeySize + row.receipt.confirm.size();
+  if (row.has_receipt) {
+    std::ranges::copy(receipt.first(kKeySize), row.receipt.device_public.begin());
+    std::ranges::copy(receipt.subspan(kKeySize), row.receipt.confirm.begin());
+  }
+  return row;
+}
+
+Expected<bool> SqliteDatabase::change_key(const std::string& name, uint32_t generation,
+                                          std::span<const uint8_t, 32> key, uint64_t previous_until_ms,
+                                          const KeyChangeRow::Receipt& receipt) {
+  std::array<uint8_t, sizeof(receipt.device_public) + sizeof(receipt.confirm)> bytes = {};
+  std::ranges::copy(receipt.confirm, std::ranges::copy(receipt.device_public, bytes.begin()).out);
+  return change([&]() -> Expected<bool> {
+    const Expected<uint64_t> change = this_change();
+    GS_TRY_STORE(change);
+    Use use(*this, kChangeKey);
+    use.bind_text(1, name);
+    use.bind_blob(2, key);
+    use.bind(3, previous_until_ms);
+    use.bind(4, generation);
+    use.bind(5, *change);
+    use.bind_blob(6, bytes);
+    if (const int code = use.step(); code != SQLITE_DONE) {
+      return fail(code, "change the device's key");
+    }
+    return sqlite3_changes(connection_) == 1;
+  });
+}
+
 // ---- Claims --------------------------------------------------------------------------------------------------------
 
 Expected<std::optional<uint32_t>> SqliteDatabase::add_claim(const ClaimRow& row) {
@@ -419,7 +502,10 @@ Expected<uint64_t> SqliteDatabase::next_expiry() {
   GS_TRY_STORE(keys);
   const Expected<int64_t> claims = query_number("SELECT coalesce(min(expires_ms),-1) FROM claims WHERE is_ended=0");
   GS_TRY_STORE(claims);
-  return std::min(static_cast<uint64_t>(*keys), static_cast<uint64_t>(*claims));  // -1 is UINT64_MAX
+  const Expected<int64_t> changes = query_number(kSelectFirstKeyChange);
+  GS_TRY_STORE(changes);
+  const uint64_t change_end = *changes < 0 ? UINT64_MAX : static_cast<uint64_t>(*changes) + kKeyChangeAgeMaxMs;
+  return std::min({static_cast<uint64_t>(*keys), static_cast<uint64_t>(*claims), change_end});  // -1 is UINT64_MAX
 }
 
 StoreStatus SqliteDatabase::end_all_until(uint64_t now_ms) {
@@ -431,6 +517,13 @@ StoreStatus SqliteDatabase::end_all_until(uint64_t now_ms) {
   int code = keys.step();
   if (code != SQLITE_DONE) {
     return fail(code, "drop previous keys");
+  }
+  Use changes(*this, kEndKeyChanges);
+  changes.bind(1, now_ms - std::min(now_ms, kKeyChangeAgeMaxMs));
+  changes.bind(2, *change);
+  code = changes.step();
+  if (code != SQLITE_DONE) {
+    return fail(code, "end requests of keys");
   }
   Use claims(*this, "UPDATE claims SET is_ended=1 WHERE is_ended=0 AND expires_ms<=?1");
   claims.bind(1, now_ms);

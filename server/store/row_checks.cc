@@ -26,7 +26,7 @@ constexpr CheckedTable kTables[] = {
     {"meta", "key", "key,value"},
     {"devices", "name",
      "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim,"
-     "changed"},
+     "changed,key_change_secret,key_change_since_ms,key_change_window_s,key_change_receipt"},
     {"claims", "name",
      "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended,"
      "server_secret"},
@@ -34,7 +34,7 @@ constexpr CheckedTable kTables[] = {
 };
 
 constexpr int64_t kFirstSigned = 5;  // the first format with checksums
-constexpr int64_t kLastChanged = 8;  // the last one in which a checked table had other columns
+constexpr int64_t kLastChanged = 9;  // the last one in which a checked table had other columns
 // What a table had up to a format.
 struct OldColumns {
   std::string_view table;
@@ -43,6 +43,7 @@ struct OldColumns {
 };
 constexpr OldColumns kOldColumns[] = {
     {"devices", 7, "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim"},
+    {"devices", 9, "device_index,name,key,created_ms,state,generation,previous_key,previous_until_ms,claim,changed"},
     {"runs", 8, "id,name,parameters,source,digest,state,created_ms"},
     {"claims", 8, "id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended"},
 };

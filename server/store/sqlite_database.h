@@ -85,6 +85,15 @@ class SqliteDatabase {
   Expected<std::optional<uint32_t>> rotate_key(const std::string& name, std::span<const uint8_t, 32> key,
                                                uint64_t previous_until_ms);
   Expected<std::optional<EnrolledDevice>> find_device(const std::string& name);
+  // The device is to draw a key: since, window and secret; where a request waits already, its secret stays. Whether
+  // there is such a device, and it is not revoked.
+  Expected<bool> request_key_change(const std::string& name, const KeyChangeRow& row);
+  // Empty: there is no such device.
+  Expected<std::optional<KeyChangeRow>> find_key_change(const std::string& name);
+  // rotate_key() to this generation by the request that waits, whose secret goes. False: none waits, or it is of
+  // another generation; nothing has changed then.
+  Expected<bool> change_key(const std::string& name, uint32_t generation, std::span<const uint8_t, 32> key,
+                            uint64_t previous_until_ms, const KeyChangeRow::Receipt& receipt);
   // The id; empty: the name is taken. row.id is not read.
   Expected<std::optional<uint32_t>> add_claim(const ClaimRow& row);
   // In order of id, without their keys.
@@ -119,8 +128,8 @@ class SqliteDatabase {
   // *now_ms: a clock's time, raised to the latest one. Durable on kOk. If it fails to be stored, it is raised all the
   // same, so it is no Expected.
   StoreStatus note_time(uint64_t* now_ms);
-  // What is over by now_ms is over for good: claims end, and previous keys are dropped. Notes the time with it.
-  // When the next one is over; UINT64_MAX: none is open.
+  // What is over by now_ms is over for good: claims end, previous keys are dropped, and so are requests of keys that
+  // have waited for kKeyChangeAgeMaxMs. Notes the time with it. When the next one is over; UINT64_MAX: none is open.
   Expected<uint64_t> end_expired(uint64_t now_ms);
 
   // kMoved: the file that this connection has open is no longer the one of its name, or its write-ahead log or the

@@ -19,13 +19,18 @@ inline constexpr int kBusyTimeoutMs = 5000;
 // What a server asks of `devices` again and again, each by an index. Here, so that a test asks SQLite whether it is so.
 // Changed devices come in no order: for the order of another index SQLite would leave that of changes alone.
 inline constexpr const char* kSelectChangedDevices =
-    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole FROM checked_devices"
-    " WHERE changed>?1";
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,key_change_since_ms,is_whole"
+    " FROM checked_devices WHERE changed>?1";
 inline constexpr const char* kSelectNextKeyEnd =
     "SELECT coalesce(min(previous_until_ms),-1) FROM devices WHERE previous_until_ms<>0";
 inline constexpr const char* kEndKeys =
     "UPDATE devices SET previous_key=NULL, previous_until_ms=0, changed=?2"
     " WHERE previous_until_ms<>0 AND previous_until_ms<=?1";
+inline constexpr const char* kSelectFirstKeyChange =
+    "SELECT coalesce(min(key_change_since_ms),-1) FROM devices WHERE key_change_since_ms<>0";
+inline constexpr const char* kEndKeyChanges =
+    "UPDATE devices SET key_change_secret=NULL, key_change_since_ms=0, key_change_window_s=0, changed=?2"
+    " WHERE key_change_since_ms<>0 AND key_change_since_ms<=?1";
 
 // The class of a result code of SQLite, extended or not.
 StoreStatus status_of(int sqlite_code);

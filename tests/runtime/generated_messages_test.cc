@@ -53,8 +53,8 @@ class Walk {
 
 TEST(GeneratedMessages, EveryFieldHasItsBytesInItsMessage) {
   Walk walk;
-  for (const pb_msgdesc_t* message :
-       {&gs_DeviceMessage_msg, &gs_ServerMessage_msg, &gs_ClaimRequest_msg, &gs_ClaimAnswer_msg}) {
+  for (const pb_msgdesc_t* message : {&gs_DeviceMessage_msg, &gs_ServerMessage_msg, &gs_ClaimRequest_msg,
+                                      &gs_ClaimAnswer_msg, &gs_DeviceKeyMessage_msg, &gs_ServerKeyMessage_msg}) {
     walk.visit(message);
   }
   std::ifstream file(GS_SOURCE_DIR "/proto/gradstream.proto");

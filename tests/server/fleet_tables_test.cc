@@ -71,7 +71,8 @@ TEST(FleetTables, NoChangeLooksAtAllDevices) {
   ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
   ASSERT_EQ(register_row_crc(raw), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(raw, row_check_statements().c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
-  for (const char* const sql : {kSelectChangedDevices, kSelectNextKeyEnd, kEndKeys}) {
+  for (const char* const sql :
+       {kSelectChangedDevices, kSelectNextKeyEnd, kEndKeys, kSelectFirstKeyChange, kEndKeyChanges}) {
     sqlite3_stmt* plan = nullptr;
     ASSERT_EQ(sqlite3_prepare_v2(raw, (std::string("EXPLAIN QUERY PLAN ") + sql).c_str(), -1, &plan, nullptr),
               SQLITE_OK)

@@ -224,10 +224,10 @@ class ProvenClaim : public KeyringTest {
   void SetUp() override {
     KeyringTest::SetUp();
     claim_ = add_claim("batch", 2, true);
-    ASSERT_EQ(find_claim_public(FleetDatabase::key_of(11), server_public_), Status::kOk);
+    ASSERT_EQ(find_public_key(FleetDatabase::key_of(11), server_public_), Status::kOk);
   }
   // secret: its bytes.
-  ClaimRequest prepare(const std::string& name, uint8_t secret, ClaimProof* proof) const {
+  ClaimRequest prepare(const std::string& name, uint8_t secret, KeyProof* proof) const {
     ClaimRequest request = request_of(name, 0);
     request.is_proven = true;
     EXPECT_EQ(prove_as_device({"~batch", name, FleetDatabase::key_of(10)}, FleetDatabase::key_of(secret),
@@ -239,11 +239,11 @@ class ProvenClaim : public KeyringTest {
   }
 
   uint32_t claim_ = 0;
-  std::array<uint8_t, kClaimKeySize> server_public_ = {};
+  std::array<uint8_t, kAgreedKeySize> server_public_ = {};
 };
 
 TEST_F(ProvenClaim, EnrolsTheKeyThatBothEndsFind) {
-  ClaimProof proof;
+  KeyProof proof;
   const ClaimRequest request = prepare("kitchen", 5, &proof);
   for (int i = 0; i < 2; ++i) {  // and again, as its answer was lost
     const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
@@ -253,7 +253,7 @@ TEST_F(ProvenClaim, EnrolsTheKeyThatBothEndsFind) {
   }
   EXPECT_EQ(log_.count("claim_granted"), 1U);
   EXPECT_EQ(value_of(database_.command.claims()).front().count_used, 1U);
-  ClaimProof of_other;
+  KeyProof of_other;
   const ClaimVerdict used = keyring_.grant_claim(claim_, prepare("kitchen", 6, &of_other));
   EXPECT_EQ(used.reason, gs_Reason_REASON_CLAIM_USED);
   EXPECT_TRUE(is_same_confirm(used.confirm, of_other.confirm_refused));
@@ -263,7 +263,7 @@ TEST_F(ProvenClaim, EnrolsTheKeyThatBothEndsFind) {
 
 // Somebody between the two, who holds the claim's file too: what he changes is refused, and nobody is enrolled.
 TEST_F(ProvenClaim, OneFlippedBitOfARequestEnrolsNobody) {
-  ClaimProof proof;
+  KeyProof proof;
   const ClaimRequest good = prepare("kitchen", 5, &proof);
   const auto expect_refused = [&](const ClaimRequest& request) {
     const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
@@ -275,12 +275,12 @@ TEST_F(ProvenClaim, OneFlippedBitOfARequestEnrolsNobody) {
     request.device.name[bit / 8] = static_cast<char>(request.device.name[bit / 8] ^ (1U << bit % 8));
     expect_refused(request);
   }
-  for (size_t bit = 0; bit < 8 * kClaimKeySize; ++bit) {
+  for (size_t bit = 0; bit < 8 * kAgreedKeySize; ++bit) {
     ClaimRequest request = good;
     request.device.key[bit / 8] = static_cast<uint8_t>(request.device.key[bit / 8] ^ (1U << bit % 8));
     expect_refused(request);
   }
-  for (size_t bit = 0; bit < 8 * kClaimConfirmSize; ++bit) {
+  for (size_t bit = 0; bit < 8 * kConfirmSize; ++bit) {
     ClaimRequest request = good;
     request.confirm[bit / 8] = static_cast<uint8_t>(request.confirm[bit / 8] ^ (1U << bit % 8));
     expect_refused(request);
@@ -294,13 +294,13 @@ TEST_F(ProvenClaim, OneFlippedBitOfARequestEnrolsNobody) {
 
 // A request that is passed on as it is enrols the device that made it, and tells nobody its key.
 TEST_F(ProvenClaim, WhoPassesARequestOnLearnsNoKey) {
-  ClaimProof of_device;
+  KeyProof of_device;
   const ClaimRequest request = prepare("kitchen", 5, &of_device);
   const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
   EXPECT_TRUE(is_same_confirm(verdict.confirm, of_device.confirm_server)) << "the device takes the answer";
   // He has the claim's key, both public keys and all that was said, and a secret of his own in place of one of theirs.
   for (const uint8_t own : {uint8_t{12}, uint8_t{13}}) {
-    ClaimProof as_server;
+    KeyProof as_server;
     ASSERT_EQ(prove_as_server({"~batch", "kitchen", FleetDatabase::key_of(10)}, FleetDatabase::key_of(own),
                               request.device.key, &as_server),
               Status::kOk);
@@ -313,7 +313,7 @@ TEST_F(ProvenClaim, EachKindOfRequestIsForItsKindOfClaim) {
   EXPECT_EQ(keyring_.grant_claim(claim_, request_of("kitchen", 5)).reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
   EXPECT_THAT(log_.find("claim_refused"), HasSubstr("reason=server_not_named"));
   const uint32_t old = add_claim("old", 1);
-  ClaimProof proof;
+  KeyProof proof;
   EXPECT_EQ(keyring_.grant_claim(old, prepare("kitchen", 5, &proof)).reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
   EXPECT_EQ(keyring_.grant_claim(99, request_of("kitchen", 5)).reason, gs_Reason_REASON_CLAIM_ENDED) << "no such claim";
   EXPECT_EQ(log_.count("claim_refused"), 3U);

@@ -649,6 +649,57 @@ TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {
   EXPECT_TRUE(life.until([&] { return life.server->counters().handshakes.revoked_identities == 1; }));
 }
 
+// A device that knows how is asked behind its Welcome; its session began before the request, and begins anew for it.
+TEST_P(ServerThreads, ADeviceDrawsANewKeyAndComesByIt) {
+  Life life(config());
+  Script unable(life, 2);
+  ASSERT_TRUE(unable.say_hello());
+  Script open(life, 1);
+  open.features = 1U << gs_Feature_FEATURE_KEY_CHANGE;
+  ASSERT_TRUE(open.say_hello());
+  SqliteDatabase command;
+  SqliteOptions options;
+  options.path = folder_ + "/test.db";
+  ASSERT_EQ(command.open(options), StoreStatus::kOk);
+  for (const char* const name : {"device-1", "device-2"}) {
+    KeyChangeRow request;
+    request.since_ms = static_cast<uint64_t>(wall_clock_ms());
+    request.window_s = 60;
+    request.server_secret.fill(11);
+    ASSERT_TRUE(value_of(command.request_key_change(name, request)));
+  }
+  ASSERT_TRUE(open.wait_for(gs_ServerMessage_drain_tag));
+  EXPECT_TRUE(open.peer().key_changes().empty());
+  Script one(life, 1);
+  one.features = open.features;
+  ASSERT_TRUE(one.say_hello());
+  ASSERT_TRUE(life.until([&] { return one.peer().key_changes().size() == 1; }));
+  const KeyChange ask = one.peer().key_changes()[0];
+  EXPECT_TRUE(ask.has_public && ask.generation == 1);
+  KeyProof proof;
+  ASSERT_EQ(prove_as_device(KeyChangeTerms{"device-1", 1, FleetDatabase::key_of(1)}, FleetDatabase::key_of(5),
+                            ask.public_key, &proof),
+            Status::kOk);
+  KeyChange offer = ask;
+  offer.has_confirm = true;
+  std::ranges::copy(proof.device_public, offer.public_key);
+  std::ranges::copy(proof.confirm_device, offer.confirm);
+  ASSERT_TRUE(one.peer().send(offer));
+  ASSERT_TRUE(life.until([&] { return one.peer().key_changes().size() == 2; }));
+  EXPECT_TRUE(is_same_confirm(one.peer().key_changes()[1].confirm, proof.confirm_server));
+  EXPECT_EQ(life.server->counters().keys_changed, 1U);
+  EXPECT_TRUE(one.send_pull({})) << "the session goes on by the key that it began with";
+  Identity next;
+  std::strcpy(next.name, "device-1~1");
+  std::ranges::copy(proof.device_key, next.key);
+  TlsPeer by_new_key(life.server->port(), next);
+  EXPECT_TRUE(life.until([&] { return by_new_key.established(); }));
+  Script other(life, 2);
+  ASSERT_TRUE(other.say_hello());
+  EXPECT_TRUE(life.until([&] { return life.log.count("key_change_waits") == 1; }));
+  EXPECT_TRUE(other.peer().key_changes().empty()) << "it did not say that it can";
+}
+
 TEST_F(ServerTest, AClockThatWasSetBackIsNamedAndTheTimeGoesOn) {
   constexpr uint64_t kHourMs = 3600 * 1000;
   const uint64_t ahead_ms = wall_clock_ms() + kHourMs;

@@ -1,6 +1,8 @@
 // A session's deadlines, bounds and refusals, each with its name in the log and its counter.
 #include "server/link/session.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -472,6 +474,55 @@ TEST(Session, ADeviceThatDoesNotKnowClaimsIsTold) {
   EXPECT_TRUE(server.until([&] { return peer.refusal() == gs_Reason_REASON_UNEXPECTED_MESSAGE; }));
   EXPECT_THAT(server.log.find("claim_refused"), HasSubstr("does not know claims: give it an identity file"));
   EXPECT_EQ(server.counters.claims_refused, 1U);
+}
+
+KeyChange offered_key() {
+  KeyChange offer;
+  offer.generation = 1;
+  offer.has_public = true;
+  offer.has_confirm = true;
+  std::ranges::fill(offer.public_key, uint8_t{7});
+  return offer;
+}
+
+// Beside the exchange: a device that waits goes on waiting, and is not due any earlier or later.
+TEST(Session, AKeyIsOfferedSomeTimesAndBesideTheExchange) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  ServerMessage wait = {};
+  wait.which_body = gs_ServerMessage_wait_tag;
+  wait.body.wait.has_retry = true;
+  wait.body.wait.retry = {60000, 60000};
+  e.session()->send(wait);
+  for (size_t i = 1; i <= kKeyOffersMax; ++i) {
+    ASSERT_TRUE(e.peer.send(offered_key()));
+    ASSERT_TRUE(e.server.until([&] { return e.peer.key_changes().size() == i; }));
+    EXPECT_EQ(e.peer.key_changes().back().generation, 1U);
+  }
+  EXPECT_EQ(e.server.messages.size(), 1U) << "no message of the exchange";
+  ASSERT_TRUE(e.peer.next().has_value());
+  e.session()->yield({100, 900});  // it gives its place, as it rests still
+  std::optional<ServerMessage> message;
+  ASSERT_TRUE(e.server.until([&] { return (message = e.peer.next()).has_value(); }));
+  EXPECT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+}
+
+TEST(Session, OneOfferTooManyAndOneBeforeTheHelloAreMalformed) {
+  Established late(patient());
+  ASSERT_TRUE(late.ready);
+  ASSERT_TRUE(late.peer.send(hello_message()));
+  for (size_t i = 0; i <= kKeyOffersMax; ++i) {
+    ASSERT_TRUE(late.peer.send(offered_key()));
+  }
+  EXPECT_TRUE(late.server.until([&] { return late.peer.refusal() == gs_Reason_REASON_MALFORMED; }));
+  EXPECT_EQ(late.server.key_changes.size(), size_t{kKeyOffersMax});
+  Established early(patient());
+  ASSERT_TRUE(early.ready);
+  ASSERT_TRUE(early.peer.send(offered_key()));
+  EXPECT_TRUE(early.server.until([&] { return early.peer.refusal() == gs_Reason_REASON_MALFORMED; }));
+  EXPECT_TRUE(early.server.key_changes.empty());
 }
 
 TEST(Session, BytesAreCountedBothWays) {

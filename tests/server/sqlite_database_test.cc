@@ -337,11 +337,11 @@ TEST(SqliteDatabase, ANewerFormatIsNamed) {
   sqlite3* raw = nullptr;
   ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
   ASSERT_EQ(register_row_crc(raw), SQLITE_OK);
-  sqlite3_exec(raw, ("UPDATE meta SET value=10;" + row_sign_statements()).c_str(), nullptr, nullptr, nullptr);
+  sqlite3_exec(raw, ("UPDATE meta SET value=11;" + row_sign_statements()).c_str(), nullptr, nullptr, nullptr);
   sqlite3_close(raw);
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kCorrupt);
-  EXPECT_THAT(database.error(), HasSubstr("has format 10"));
+  EXPECT_THAT(database.error(), HasSubstr("has format 11"));
 }
 
 // Whoever opens it says so, whatever it is for; the format too is a row that can be damaged.

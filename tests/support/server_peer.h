@@ -26,6 +26,7 @@
 #include "runtime/wire/codec.h"
 #include "runtime/wire/frame.h"
 #include "runtime/wire/identity.h"
+#include "runtime/wire/key_change.h"
 #include "server/base/descriptors.h"
 #include "server/base/log.h"
 #include "server/program/server.h"
@@ -200,6 +201,16 @@ class TlsPeer {
     messages_.erase(messages_.begin());
     return message;
   }
+  bool send(const KeyChange& change) {
+    uint8_t frame[kFrameSizeMax];
+    const Result<size_t> size = encode_key_change_of_device(change, frame);
+    return size.ok() && send_bytes({frame, size.value()});
+  }
+  // What the server has said of keys, so far.
+  const std::vector<KeyChange>& key_changes() {
+    (void)turn();
+    return key_changes_;
+  }
   // The reason of the Refuse that came last, if any.
   gs_Reason refusal() {
     (void)turn();
@@ -240,7 +251,10 @@ class TlsPeer {
         rest = rest.subspan(reader_.feed(rest));
         if (reader_.has_frame()) {
           ServerMessage message = {};
-          if (decode_message(reader_.payload(), &message) == Status::kOk) {
+          KeyChange change;
+          if (decode_key_change_of_server(reader_.payload(), &change) == Status::kOk) {
+            key_changes_.push_back(change);
+          } else if (decode_message(reader_.payload(), &message) == Status::kOk) {
             refusal_ = message.which_body == gs_ServerMessage_refuse_tag ? message.body.refuse.reason : refusal_;
             messages_.push_back(message);
           }
@@ -259,6 +273,7 @@ class TlsPeer {
   bool reading_ = true;
   gs_Reason refusal_ = gs_Reason_REASON_NONE;
   std::vector<ServerMessage> messages_;
+  std::vector<KeyChange> key_changes_;
 };
 
 inline DeviceMessage hello_message() {
@@ -321,6 +336,13 @@ class ListenerHarness : public SessionOwner {
   void on_session_claim(SessionId session, uint32_t, const ClaimRequest&) override {
     listener.answer_claim(session, {gs_Reason_REASON_CLAIM_ENDED});
   }
+  void on_session_key_change(SessionId session, uint32_t, const KeyChange& change) override {
+    key_changes.push_back(change);
+    KeyChange refusal;
+    refusal.generation = change.generation;
+    listener.send_key_change(session, refusal);
+    listener.flush();
+  }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
   bool until(const std::function<bool()>& condition, int limit_ms = 10000) {
     return run_until(io, condition, limit_ms);
@@ -334,6 +356,7 @@ class ListenerHarness : public SessionOwner {
   std::vector<SessionId> established;
   std::vector<SessionId> ended;
   std::vector<std::pair<uint32_t, DeviceMessage>> messages;
+  std::vector<KeyChange> key_changes;
   std::function<void(SessionId)> answer;
   TlsFault registration = TlsFault::kUnknownIdentity;  // the answer to who is unregistered; kNone: it is device 5
   Listener listener;                                   // last: its end reports to all of the above

@@ -79,6 +79,11 @@ inline void edit(const std::string& path, const std::string& sql) {
 inline constexpr const char* kToFormat8 =
     "ALTER TABLE runs DROP COLUMN run_nonce; ALTER TABLE journal DROP COLUMN chain;"
     "ALTER TABLE checkpoints DROP COLUMN chain; ALTER TABLE claims DROP COLUMN server_secret;"
+    "DROP INDEX devices_by_key_change; ALTER TABLE devices DROP COLUMN key_change_secret;"
+    "ALTER TABLE devices DROP COLUMN key_change_since_ms; ALTER TABLE devices DROP COLUMN key_change_window_s;"
+    "ALTER TABLE devices DROP COLUMN key_change_receipt;"
+    "UPDATE devices SET crc32c=gs_row_crc(device_index,name,key,created_ms,state,generation,previous_key,"
+    "previous_until_ms,claim,changed);"
     "UPDATE runs SET crc32c=gs_row_crc(id,name,parameters,source,digest,state,created_ms);"
     "UPDATE claims SET "
     "crc32c=gs_row_crc(id,name,key,count_max,count_used,expires_ms,device_state,created_ms,is_ended);";

@@ -62,6 +62,7 @@ const PEERS = {
   copies_refused: 'asked for the same model again and again',
   messages_over_rate: 'messages beyond device_messages_per_s_max',
   claims_refused: 'claims that let nobody in',
+  key_changes_refused: 'new keys of devices that do not count',
   devices_ahead: 'devices with a model that a restored database does not have',
   journal_forked: 'devices that know records which the database does not have',
   digest_mismatches: 'devices whose model differed',

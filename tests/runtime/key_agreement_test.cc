@@ -1,5 +1,5 @@
-// Both ends of a claim find one key, and whoever lacks the secret of one of them finds another.
-#include "runtime/link/claim_proof.h"
+// Both ends find one key, and whoever lacks the secret of one of them finds another.
+#include "runtime/link/key_agreement.h"
 
 #include <algorithm>
 #include <array>
@@ -15,11 +15,12 @@
 namespace gradstream {
 namespace {
 
-using Key = std::array<uint8_t, kClaimKeySize>;
+using Key = std::array<uint8_t, kAgreedKeySize>;
 using Vector = std::map<std::string, std::string>;
 
-std::vector<Vector> read_vectors() {
-  std::ifstream file(GS_SOURCE_DIR "/tests/golden/claim_vectors.txt");
+// Of a file of tests/golden/, in which each begins with the field `first`.
+std::vector<Vector> read_vectors(const std::string& name = "claim_vectors", const std::string& first = "claim") {
+  std::ifstream file(GS_SOURCE_DIR "/tests/golden/" + name + ".txt");
   std::vector<Vector> vectors;
   std::string line;
   while (std::getline(file, line)) {
@@ -29,7 +30,7 @@ std::vector<Vector> read_vectors() {
     if (line.starts_with('#') || !(words >> field >> value)) {
       continue;
     }
-    if (field == "claim") {
+    if (field == first) {
       vectors.emplace_back();
     }
     vectors.back()[field] = value;
@@ -65,11 +66,11 @@ struct Case {
         server_public(key_of(vector.at("server_public"))),
         device_secret(key_of(vector.at("device_secret"))),
         device_public(key_of(vector.at("device_public"))) {}
-  Status device(ClaimProof* out) const {
-    return prove_as_device({claim, name, key}, device_secret, server_public, out);
+  Status device(KeyProof* out) const {
+    return prove_as_device(ClaimTerms{claim, name, key}, device_secret, server_public, out);
   }
-  Status server(ClaimProof* out) const {
-    return prove_as_server({claim, name, key}, server_secret, device_public, out);
+  Status server(KeyProof* out) const {
+    return prove_as_server(ClaimTerms{claim, name, key}, server_secret, device_public, out);
   }
 
   std::string claim;
@@ -82,28 +83,28 @@ struct Case {
 };
 
 // Nothing of the two is the same.
-void expect_apart(const ClaimProof& a, const ClaimProof& b) {
+void expect_apart(const KeyProof& a, const KeyProof& b) {
   EXPECT_NE(hex_of(a.device_key), hex_of(b.device_key));
   EXPECT_FALSE(is_same_confirm(a.confirm_device, b.confirm_device));
   EXPECT_FALSE(is_same_confirm(a.confirm_server, b.confirm_server));
   EXPECT_FALSE(is_same_confirm(a.confirm_refused, b.confirm_refused));
 }
 
-TEST(ClaimProof, BothEndsFindWhatThePageSays) {
+TEST(KeyProof, BothEndsFindWhatThePageSays) {
   const std::vector<Vector> vectors = read_vectors();
   ASSERT_GE(vectors.size(), 4U);
   for (const Vector& vector : vectors) {
     const Case both(vector);
     Key found = {};
-    ASSERT_EQ(find_claim_public(both.server_secret, found), Status::kOk);
+    ASSERT_EQ(find_public_key(both.server_secret, found), Status::kOk);
     EXPECT_EQ(hex_of(found), vector.at("server_public"));
-    ASSERT_EQ(find_claim_public(both.device_secret, found), Status::kOk);
+    ASSERT_EQ(find_public_key(both.device_secret, found), Status::kOk);
     EXPECT_EQ(hex_of(found), vector.at("device_public"));
-    ClaimProof of_device;
-    ClaimProof of_server;
+    KeyProof of_device;
+    KeyProof of_server;
     ASSERT_EQ(both.device(&of_device), Status::kOk);
     ASSERT_EQ(both.server(&of_server), Status::kOk);
-    for (const ClaimProof* const proof : {&of_device, &of_server}) {
+    for (const KeyProof* const proof : {&of_device, &of_server}) {
       EXPECT_EQ(hex_of(proof->device_public), vector.at("device_public"));
       EXPECT_EQ(hex_of(proof->device_key), vector.at("device_key"));
       EXPECT_EQ(hex_of(proof->confirm_device), vector.at("confirm_device"));
@@ -116,13 +117,13 @@ TEST(ClaimProof, BothEndsFindWhatThePageSays) {
 }
 
 // Who holds the claim's file answers with a secret of its own.
-TEST(ClaimProof, AnotherServerWithTheClaimsKeyFindsAnotherKey) {
+TEST(KeyProof, AnotherServerWithTheClaimsKeyFindsAnotherKey) {
   const std::vector<Vector> vectors = read_vectors();
   const Case own(vectors[0]);
   Case other = own;
   other.server_secret = key_of(vectors[1].at("server_secret"));
-  ClaimProof of_device;
-  ClaimProof of_other;
+  KeyProof of_device;
+  KeyProof of_other;
   ASSERT_EQ(own.device(&of_device), Status::kOk);
   ASSERT_EQ(other.server(&of_other), Status::kOk);
   expect_apart(of_device, of_other);
@@ -130,9 +131,9 @@ TEST(ClaimProof, AnotherServerWithTheClaimsKeyFindsAnotherKey) {
 
 // Each bit of what the two ends have to agree on. The last bit of a public key stands for nothing in x25519 (RFC 7748),
 // and counts here all the same.
-TEST(ClaimProof, OneFlippedBitLeavesTheEndsApart) {
+TEST(KeyProof, OneFlippedBitLeavesTheEndsApart) {
   const Case own(read_vectors()[0]);
-  ClaimProof of_device;
+  KeyProof of_device;
   ASSERT_EQ(own.device(&of_device), Status::kOk);
   const auto flip_each = [&](auto&& field) {
     Case changed = own;
@@ -141,7 +142,7 @@ TEST(ClaimProof, OneFlippedBitLeavesTheEndsApart) {
       changed = own;
       auto& byte = field(changed)[bit / 8];
       byte = static_cast<std::remove_reference_t<decltype(byte)>>(byte ^ (1U << bit % 8));
-      ClaimProof of_server;
+      KeyProof of_server;
       ASSERT_EQ(changed.server(&of_server), Status::kOk) << bit;
       expect_apart(of_device, of_server);
     }
@@ -151,32 +152,32 @@ TEST(ClaimProof, OneFlippedBitLeavesTheEndsApart) {
   flip_each([](Case & changed) -> auto& { return changed.key; });
   flip_each([](Case & changed) -> auto& { return changed.device_public; });
   // The server's key in the device's file.
-  for (size_t bit = 0; bit < 8 * kClaimKeySize; ++bit) {
+  for (size_t bit = 0; bit < 8 * kAgreedKeySize; ++bit) {
     Case changed = own;
     changed.server_public[bit / 8] = static_cast<uint8_t>(changed.server_public[bit / 8] ^ (1U << bit % 8));
-    ClaimProof other;
+    KeyProof other;
     ASSERT_EQ(changed.device(&other), Status::kOk) << bit;
     expect_apart(of_device, other);
   }
 }
 
 // Two names that look the same when they are written one behind the other.
-TEST(ClaimProof, WhereANameEndsCounts) {
+TEST(KeyProof, WhereANameEndsCounts) {
   Case first(read_vectors()[0]);
   Case second = first;
   first.claim = "~ab";
   first.name = "c";
   second.claim = "~a";
   second.name = "bc";
-  ClaimProof a;
-  ClaimProof b;
+  KeyProof a;
+  KeyProof b;
   ASSERT_EQ(first.server(&a), Status::kOk);
   ASSERT_EQ(second.server(&b), Status::kOk);
   expect_apart(a, b);
 }
 
 // Points of small order, in both of their forms: whoever sends one knows the shared secret, which is zero.
-TEST(ClaimProof, ASharedSecretOfZeroIsRefused) {
+TEST(KeyProof, ASharedSecretOfZeroIsRefused) {
   const Case own(read_vectors()[0]);
   for (const char* const hex : {"0000000000000000000000000000000000000000000000000000000000000000",
                                 "0100000000000000000000000000000000000000000000000000000000000000",
@@ -190,24 +191,131 @@ TEST(ClaimProof, ASharedSecretOfZeroIsRefused) {
       changed.device_public = key_of(hex);
       changed.device_public[31] = static_cast<uint8_t>(changed.device_public[31] | high_bit);
       changed.server_public = changed.device_public;
-      ClaimProof proof;
+      KeyProof proof;
       EXPECT_EQ(changed.server(&proof), Status::kUnauthenticated) << hex;
       EXPECT_EQ(changed.device(&proof), Status::kUnauthenticated) << hex;
-      EXPECT_EQ(hex_of(proof.device_key), std::string(2 * kClaimKeySize, '0'));
+      EXPECT_EQ(hex_of(proof.device_key), std::string(2 * kAgreedKeySize, '0'));
     }
   }
 }
 
-TEST(ClaimProof, NamesOfAnyLengthThatAnIdentityHas) {
+TEST(KeyProof, NamesOfAnyLengthThatAnIdentityHas) {
   Case both(read_vectors()[0]);
   both.claim = std::string(Identity::kNameSizeMax, 'c');
   both.name = std::string(Identity::kNameSizeMax, 'n');
-  ClaimProof proof;
+  KeyProof proof;
   EXPECT_EQ(both.server(&proof), Status::kOk);
   both.name += 'n';
-  ClaimProof none;
+  KeyProof none;
   EXPECT_EQ(both.server(&none), Status::kInvalidArgument);
-  EXPECT_EQ(hex_of(none.device_key), std::string(2 * kClaimKeySize, '0'));
+  EXPECT_EQ(hex_of(none.device_key), std::string(2 * kAgreedKeySize, '0'));
+}
+
+// ---- A key that the device draws ----
+
+struct Change {
+  explicit Change(const Vector& vector)
+      : name(vector.at("name")),
+        generation(static_cast<uint32_t>(std::stoul(vector.at("generation")))),
+        key(key_of(vector.at("old_key"))),
+        server_secret(key_of(vector.at("server_secret"))),
+        server_public(key_of(vector.at("server_public"))),
+        device_secret(key_of(vector.at("device_secret"))),
+        device_public(key_of(vector.at("device_public"))) {}
+  Status device(KeyProof* out) const {
+    return prove_as_device(KeyChangeTerms{name, generation, key}, device_secret, server_public, out);
+  }
+  Status server(KeyProof* out) const {
+    return prove_as_server(KeyChangeTerms{name, generation, key}, server_secret, device_public, out);
+  }
+
+  std::string name;
+  uint32_t generation;
+  Key key;
+  Key server_secret;
+  Key server_public;
+  Key device_secret;
+  Key device_public;
+};
+
+std::vector<Vector> change_vectors() { return read_vectors("key_change_vectors", "name"); }
+
+TEST(KeyChangeAgreement, BothEndsFindWhatThePageSays) {
+  const std::vector<Vector> vectors = change_vectors();
+  ASSERT_EQ(vectors.size(), 4U);
+  for (const Vector& vector : vectors) {
+    const Change both(vector);
+    KeyProof of_device;
+    KeyProof of_server;
+    ASSERT_EQ(both.device(&of_device), Status::kOk);
+    ASSERT_EQ(both.server(&of_server), Status::kOk);
+    for (const KeyProof* const proof : {&of_device, &of_server}) {
+      EXPECT_EQ(hex_of(proof->device_public), vector.at("device_public"));
+      EXPECT_EQ(hex_of(proof->device_key), vector.at("device_key"));
+      EXPECT_EQ(hex_of(proof->confirm_device), vector.at("confirm_device"));
+      EXPECT_EQ(hex_of(proof->confirm_server), vector.at("confirm_server"));
+    }
+  }
+}
+
+TEST(KeyChangeAgreement, OneFlippedBitLeavesTheEndsApart) {
+  const Change own(change_vectors()[0]);
+  KeyProof of_device;
+  ASSERT_EQ(own.device(&of_device), Status::kOk);
+  const auto expect_other = [&](const Change& changed, size_t bit) {
+    KeyProof of_server;
+    ASSERT_EQ(changed.server(&of_server), Status::kOk) << bit;
+    expect_apart(of_device, of_server);
+  };
+  const auto flip_each = [&](auto&& field) {
+    for (size_t bit = 0; bit < 8 * field(own).size(); ++bit) {
+      Change changed = own;
+      auto& byte = field(changed)[bit / 8];
+      byte = static_cast<std::remove_cvref_t<decltype(byte)>>(byte ^ (1U << bit % 8));
+      expect_other(changed, bit);
+    }
+  };
+  flip_each([](auto& change) -> auto& { return change.name; });
+  flip_each([](auto& change) -> auto& { return change.key; });
+  flip_each([](auto& change) -> auto& { return change.device_public; });
+  for (uint32_t bit = 0; bit < 32; ++bit) {
+    Change changed = own;
+    changed.generation ^= 1U << bit;
+    expect_other(changed, bit);
+  }
+  for (size_t bit = 0; bit < 8 * kAgreedKeySize; ++bit) {  // of S, as the device got it
+    Change changed = own;
+    changed.server_public[bit / 8] = static_cast<uint8_t>(changed.server_public[bit / 8] ^ (1U << bit % 8));
+    KeyProof other;
+    ASSERT_EQ(changed.device(&other), Status::kOk) << bit;
+    expect_apart(of_device, other);
+  }
+}
+
+// The two uses never find one key, whatever the names are.
+TEST(KeyChangeAgreement, AClaimIsNoKeyChange) {
+  const Change change(change_vectors()[0]);
+  KeyProof as_change;
+  KeyProof as_claim;
+  ASSERT_EQ(change.server(&as_change), Status::kOk);
+  ASSERT_EQ(prove_as_server(ClaimTerms{"~" + change.name, change.name, change.key}, change.server_secret,
+                            change.device_public, &as_claim),
+            Status::kOk);
+  expect_apart(as_change, as_claim);
+}
+
+TEST(KeyChangeAgreement, ASharedSecretOfZeroAndANameTooLongAreRefused) {
+  Change change(change_vectors()[0]);
+  KeyProof none;
+  change.name = std::string(Identity::kNameSizeMax + 1, 'n');
+  EXPECT_EQ(change.device(&none), Status::kInvalidArgument);
+  change.name.pop_back();
+  EXPECT_EQ(change.device(&none), Status::kOk);
+  change.server_public = change.device_public = {1};
+  KeyProof proof;
+  EXPECT_EQ(change.device(&proof), Status::kUnauthenticated);
+  EXPECT_EQ(change.server(&proof), Status::kUnauthenticated);
+  EXPECT_EQ(hex_of(proof.device_key), std::string(2 * kAgreedKeySize, '0'));
 }
 
 }  // namespace
