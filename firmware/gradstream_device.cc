@@ -114,8 +114,13 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   // What was computed with another network is not continued either.
   client.owner =
       identity_digest(identity) ^ static_cast<uint32_t>(client.network_digest ^ (client.network_digest >> 32));
-  // Devices draw differently inside the server's retry windows because their names differ.
+  // Devices draw differently inside the server's retry windows because their names differ, and in each life anew: two
+  // that met once in a window do not meet in it after every power cut. Without a random source the name remains.
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
+  uint8_t life[4] = {};
+  if (port_random_bytes(life, sizeof life) == Status::kOk) {
+    client.jitter_seed = crc32c(client.jitter_seed, life, sizeof life);
+  }
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
   client.holds_pulls = kHoldsPulls && config.power != GS_POWER_BATTERY;

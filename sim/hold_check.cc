@@ -97,7 +97,8 @@ std::string HoldCheck::check(const Coordinator& server, uint64_t now_ms) {
 }
 
 // Stages before training bar devices, whom nobody wakes.
-std::string HoldCheck::check_woken(const Coordinator& server, uint64_t now_ms) {
+std::string HoldCheck::check_woken(const Coordinator& server, const std::function<bool(uint32_t)>& must_wait,
+                                   uint64_t now_ms) {
   if (server.round_progress().held == 0 || server.durable_version() != server.model().version() ||
       server.stage() != TaskStage::kTrain) {
     return "";
@@ -106,7 +107,7 @@ std::string HoldCheck::check_woken(const Coordinator& server, uint64_t now_ms) {
   for (auto& [session, known] : sessions_) {
     const DeviceRow& device = fleet.at(known.device);
     const bool is_free = server.is_held(session) && fleet.is_asked(known.device) && device.is_capable &&
-                         device.answered_version != server.model().version();
+                         device.answered_version != server.model().version() && !must_wait(known.device);
     known.free_ms = !is_free ? 0 : known.free_ms == 0 ? now_ms : known.free_ms;
     if (is_free && now_ms >= known.free_ms + pace_ms_) {
       return "a device is held although there is a task for it" + of(known.device);

@@ -4,6 +4,7 @@
 #define GRADSTREAM_SIM_HOLD_CHECK_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -29,7 +30,8 @@ class HoldCheck {
   // Of many sessions not every call looks at them, so that a hold may be found later, or one that was short never.
   std::string check(const Coordinator& server, uint64_t now_ms);
   // The same just after a commit: a sentence on a device that is held although it has a task to get.
-  std::string check_woken(const Coordinator& server, uint64_t now_ms);
+  // must_wait(device): whether there is none for it, by its share of the last versions.
+  std::string check_woken(const Coordinator& server, const std::function<bool(uint32_t)>& must_wait, uint64_t now_ms);
   // Holds that were seen since the beginning.
   uint64_t hold_count() const { return hold_count_; }
 

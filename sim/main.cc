@@ -19,6 +19,7 @@
 #include "host/standard_files.h"
 #include "server/rules/aggregator.h"
 #include "server/run/check_parameters.h"
+#include "server/run/limits.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "sim/big_fleet.h"
@@ -174,6 +175,14 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--buffer", options.buffer_size,
                  "no rounds: a version with every so many updates, 0: rounds; one digest is not wanted")
       ->check(CLI::Range(0U, kDeviceCountMax));
+  app.add_option("--seen-versions", options.trust.seen_versions,
+                 "a version waits for devices seen in so many versions before it, 0: for all; one digest is not wanted")
+      ->check(CLI::Range(0U, kSeenVersionsMax))
+      ->excludes("--stragglers", "--buffer", "--participation");
+  app.add_option("--share-max", options.trust.device_share_max,
+                 "the share that a device may give of the last versions' updates")
+      ->check(CLI::Range(0.01F, 1.0F))
+      ->needs("--buffer");
   app.add_flag("--planted-double-fold", options.plants.double_fold,
                "fold repeated updates twice; must be found within 100 schedules");
   app.add_flag("--planted-step", options.plants.step,

@@ -38,7 +38,10 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 }  // namespace
 
 Oracle::Oracle(const RunParameters& parameters)
-    : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
+    : parameters_(parameters),
+      memory_(kArenaSize / sizeof(uint64_t)),
+      arena_(memory_.data(), kArenaSize),
+      attendance_(parameters) {
   GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.model->shape, arena_, parameters.has_mean(),
                              version_parts(parameters)) == Status::kOk);
   if (chooses_step(parameters_)) {
@@ -51,6 +54,10 @@ std::string Oracle::on_record(const JournalRecord& record) {
     return "the journal has a gap" + at(record);
   }
   last_sequence_ = record.sequence();
+  const std::string fault = attendance_.on_record(record, stages_.open == TaskStage::kTrain);
+  if (!fault.empty()) {
+    return fault + at(record);
+  }
   const std::pair task = task_of(record);
   switch (record.kind()) {
     case RecordKind::kTaskIssued:

@@ -14,6 +14,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/rules/record.h"
+#include "sim/oracle_attendance.h"
 #include "sim/oracle_steps.h"
 
 namespace gradstream {
@@ -165,6 +166,7 @@ class Oracle {
   std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten
   bool forgets_ = false;
   Stages stages_;
+  OracleAttendance attendance_;
   std::optional<OracleSteps> steps_;              // of a run with step_size "auto"
   std::map<uint32_t, std::vector<Real>> halves_;  // half way along the record that made the version
 };

@@ -5,6 +5,7 @@
 #include "server/run/parts.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
@@ -70,6 +71,11 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
       p.steps->server_step = Real{1} / 2;
     }
   }
+  p.trigger.keys().seen_versions = options.trust.seen_versions;
+  if (options.trust.device_share_max < 1) {
+    p.trigger.keys().device_share_max = options.trust.device_share_max;
+    p.trigger.keys().device_share_window = kSimShareVersions;
+  }
   p.fold->weight_share_max = options.weight_share_max;
   p.fold.keys().clip_norm = options.trust.clip_norm;
   p.fold.keys().clip_norm_value = options.trust.clip_norm == ClipNorm::kFixed ? kSimClipRadius : 0;
@@ -79,7 +85,9 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
 
 }  // namespace
 
-bool waits_for_all(const SimOptions& options) { return !options.has_stragglers && options.buffer_size == 0; }
+bool waits_for_all(const SimOptions& options) {
+  return !options.has_stragglers && options.buffer_size == 0 && options.trust.seen_versions == 0;
+}
 
 bool has_one_digest(const SimOptions& options) { return waits_for_all(options) && !options.chooses_step; }
 

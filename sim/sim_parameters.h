@@ -16,9 +16,13 @@ struct SimTrust {
   // chooses_step, centre or scale, where the oracle knows the samples that answers are of.
   uint32_t lie_bits = 0;
   ClipNorm clip_norm = ClipNorm::kNone;  // as the run's, with its factor; a fixed radius is kSimClipRadius
+  uint32_t seen_versions = 0;            // as the run's: the digest may depend on the schedule
+  float device_share_max = 1;            // as the run's, of the last kSimShareVersions, without rounds
 };
 // In the units of an update's values. Reason: half of the honest updates of most runs are longer.
 inline constexpr float kSimClipRadius = 1;
+// Reason: a run of some rounds has several windows.
+inline constexpr uint32_t kSimShareVersions = 6;
 
 // Faults of the simulator's own, to see that it finds them.
 struct SimPlants {

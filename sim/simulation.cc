@@ -5,6 +5,7 @@
 
 #include "server/coordinator/fleet.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 #include "sim/end_check.h"
 
 namespace gradstream {
@@ -658,7 +659,14 @@ void Simulation::commit() {
     is_disk_full_ = false;
     server_->on_storage_recovered(now_ms_);
   }
-  broken(holds_.check_woken(*server_, now_ms_));
+  // By the server's own counts: records of tasks may still be on their way to the disk.
+  const auto has_used_share = [this](uint32_t device) {
+    const ShareWindow& shares = server_->fleet().shares();
+    return share_versions(parameters_) > 0 && server_->round_progress().extensions == 0 &&
+           server_->run_state() == gs_RunState_RUN_STATE_ACTIVE && limits_shares(parameters_, shares.device_count()) &&
+           shares.update_count(device) >= share_limit(parameters_);
+  };
+  broken(holds_.check_woken(*server_, has_used_share, now_ms_));
   take_server_actions();
 }
 

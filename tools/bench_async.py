@@ -34,7 +34,8 @@ LOOK_SECONDS = 0.2
 START_SECONDS_MAX = 30
 RUN_SECONDS_MAX = 300
 ASYNCHRONOUS = {"run.buffer_size": 1, "run.late": "weight", "run.staleness_table": "constant",
-                "run.staleness_max": 64, "run.delay_rule": "asgd", "run.server_step": 1 / DEVICES,
+                "run.staleness_max": 64, "run.device_share_max": 1.0,
+                "run.delay_rule": "asgd", "run.server_step": 1 / DEVICES,
                 "run.retry_min_ms": 0, "run.retry_max_ms": 1}
 
 

@@ -128,6 +128,7 @@ buffer_size = {buffer}
 late = "weight"
 staleness_table = "constant"
 staleness_max = 64
+device_share_max = 1.0
 retry_min_ms = {retry_ms[0]}
 retry_max_ms = {retry_ms[1]}
 """

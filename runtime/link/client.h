@@ -77,7 +77,7 @@ struct ClientConfig {
   const char* board = "";             // as many
   uint32_t run = 0;                   // 0: whichever
   uint32_t owner = 0;                 // identity_digest(): what was saved under another one is not continued
-  uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
+  uint32_t jitter_seed = 0;           // of the draw inside retry windows; another one in every life of every device
   uint64_t network_digest = 0;        // of the network that the problem is made of (Hello); 0: of none
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
@@ -86,8 +86,8 @@ struct ClientConfig {
   bool changes_keys = false;          // the shell answers KeyChange; on hosts alone
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
-  // After n failed sessions in a row: [min, min 2^n], at most 8 min; of a server that cannot be reached at least to the
-  // end of its last window.
+  // After n failed sessions in a row: [min, min 2^n], at most 8 min, and no longer than they have lasted where that is
+  // above 2 min; of a server that cannot be reached at least to the end of its last window.
   uint32_t min_retry_ms = 1000;
 };
 

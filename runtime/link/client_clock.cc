@@ -19,10 +19,16 @@ void SessionClock::keep_away(const gs_RetryWindow& window, uint64_t now_ms) {
 }
 
 void SessionClock::back_off(bool was_reached, uint32_t min_retry_ms, uint64_t now_ms) {
+  if (failures_ == 0) {
+    failing_since_ms_ = static_cast<uint32_t>(now_ms & kSinceMask);
+  }
   if (failures_ < kDoublingMax) {
     ++failures_;
   }
-  const uint32_t max_ms = min_retry_ms << failures_;
+  const uint64_t failing_ms = (now_ms - failing_since_ms_) & kSinceMask;
+  const uint64_t lasted_ms = failing_ms > (min_retry_ms << 1) ? failing_ms : min_retry_ms << 1;
+  const uint32_t doubled_ms = min_retry_ms << failures_;
+  const uint32_t max_ms = lasted_ms < doubled_ms ? static_cast<uint32_t>(lasted_ms) : doubled_ms;
   wake_ms_ = now_ms + draw(min_retry_ms, was_reached || window_max_ms_ < max_ms ? max_ms : window_max_ms_);
   stay_away();
 }

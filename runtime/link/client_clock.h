@@ -18,13 +18,15 @@ inline constexpr uint32_t kRetryWindowMaxMs = 24 * 3600 * 1000;
 // All times are milliseconds of port_now_ms().
 // Invariants:
 // - A wait is from the least of its window to the most, and never above kRetryWindowMaxMs.
-// - After n failures in a row a device waits from min_retry_ms to min_retry_ms 2^n, n at most kDoublingMax.
+// - After n failures in a row a device waits at least min_retry_ms. It waits at most min_retry_ms 2^n, n at most
+//   kDoublingMax, and from the second doubling on no longer than the failures have lasted. So a server that was away
+//   for a few seconds has its fleet back after as many.
 // - No connection begins before the time that a Drain or a Refuse named, whatever else happens.
 class SessionClock {
  public:
-  static constexpr uint8_t kDoublingMax = 3;
+  static constexpr uint32_t kDoublingMax = 3;
 
-  // jitter_seed is another one on every device.
+  // jitter_seed is another one on every device, and in every life of a device.
   explicit SessionClock(uint32_t jitter_seed) : jitter_seed_(jitter_seed) {}
 
   // What the client waits for has until now_ms + within_ms.
@@ -53,12 +55,15 @@ class SessionClock {
   void back_off(bool was_reached, uint32_t min_retry_ms, uint64_t now_ms);
 
  private:
+  static constexpr uint64_t kSinceMask = (uint64_t{1} << 30) - 1;  // 12 days
   uint32_t draw(uint32_t min_ms, uint32_t max_ms);
 
   uint32_t jitter_seed_;
   uint32_t draw_count_ = 0;
   uint32_t window_max_ms_ = 0;  // of the last window that ended an exchange
-  uint8_t failures_ = 0;        // in a row
+  // In a row, and when the first of them was, without its upper bits: together one word of a board's memory.
+  uint32_t failures_ : 2 = 0;
+  uint32_t failing_since_ms_ : 30 = 0;
   uint64_t wake_ms_ = 0;
   uint64_t deadline_ms_ = 0;
   uint64_t not_before_ms_ = 0;

@@ -364,9 +364,10 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.connected = device.session != 0;
     status.is_asked = fleet.is_asked(index);
     status.is_capable = device.is_capable;
+    status.waits.is_awaited = state_->awaits_answers() && fleet.is_awaited(index);
     status.has_answered = state_->ledger.has_version() && device.answered_version == state_->ledger.version();
     status.has_task = device.task.is_open;
-    status.holds = device.session != 0 && state_->pulls.held.contains(device.session);
+    status.waits.holds = device.session != 0 && state_->pulls.held.contains(device.session);
     status.task_version = device.task.version;
     status.task_issued_ms = device.task.issued_ms;
     status.version_held = device.version_held;
@@ -404,7 +405,7 @@ const std::vector<OutlierView>& Coordinator::outliers() const { return state_->n
 uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
 
 RoundProgressView Coordinator::round_progress() const {
-  const State& state = *state_;
+  State& state = *state_;
   const RoundTally& tally = state.ledger.tally();
   RoundProgressView view;
   view.asked = state.ledger.fleet().asked_count();
@@ -415,6 +416,7 @@ RoundProgressView Coordinator::round_progress() const {
   view.extensions = state.ledger.extension_count();
   view.opened_ms = state.opened_ms;
   view.deadline_ms = state.deadline_ms == State::kNever ? 0 : state.deadline_ms;
+  view.awaited = state.awaits_answers() ? state_->ledger.fleet().awaited_count() : 0;
   view.held = static_cast<uint32_t>(state.pulls.held.size());
   const uint64_t radius = state.ledger.norms().radius();
   view.clip_radius = radius == kNoClipRadius ? 0

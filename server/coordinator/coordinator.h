@@ -200,6 +200,7 @@ struct RoundProgressView {
   uint64_t opened_ms = 0;    // 0: it is not durable yet
   uint64_t deadline_ms = 0;  // report_deadline_ms of it, extensions counted; 0: none runs
   uint32_t held = 0;         // devices whose Pull is held until there is something for them
+  uint32_t awaited = 0;      // devices whose answer it waits for; 0 without rounds
   // By which updates of the version that closed last were clipped, in the units of their values; 0: by none.
   double clip_radius = 0;
 };
@@ -231,6 +232,12 @@ struct OddityView {
   bool has_long_updates = false;
 };
 
+// Who waits for whom.
+struct WaitsView {
+  bool holds = false;       // the device's Pull is held until there is something for it
+  bool is_awaited = false;  // the open version waits for the device's answer
+};
+
 // One line of `status`: what a device does in this run.
 struct DeviceStatus {
   std::string name;
@@ -241,7 +248,7 @@ struct DeviceStatus {
   bool is_capable = true;     // its image links what the run's tasks need
   bool has_answered = false;  // the open version, in time
   bool has_task = false;
-  bool holds = false;  // its Pull is held until there is something for it
+  WaitsView waits;
   uint32_t task_version = 0;
   uint64_t task_issued_ms = 0;
   uint32_t version_held = 0;

@@ -15,7 +15,8 @@ namespace gradstream {
 namespace {
 
 constexpr uint32_t kMagic = 0x4b435347;  // "GSCK"
-constexpr uint8_t kForm = 2;             // 2: RunProgress knows which losses it watches
+// 2: RunProgress knows which losses it watches. 3: Fleet knows who was seen, and who gave what.
+constexpr uint8_t kForm = 3;
 constexpr size_t kChecksumSize = sizeof(uint32_t);
 // Of a record without its payload, in a database.
 constexpr uint64_t kRecordBytes = 80;

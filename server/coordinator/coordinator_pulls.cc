@@ -10,6 +10,7 @@
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -111,7 +112,22 @@ bool Coordinator::State::may_hold(uint32_t index) const {
     return false;
   }
   return !ledger.has_version() || device.answered_version == ledger.version() || !ledger.fleet().is_asked(index) ||
-         device.stages.is_barred;
+         device.stages.is_barred || is_share_used(index);
+}
+
+// Whether the device has given its share of the last versions and gets no further task yet: it waits for the updates of
+// others. Where nobody else comes within T the version is extended, and the device goes on. Its one open task is within
+// the share, so that it never trains in vain.
+bool Coordinator::State::is_share_used(uint32_t index) const {
+  if (share_versions(parameters) == 0 || ledger.stage() != TaskStage::kTrain || ledger.extension_count() > 0 ||
+      ledger.run_state() != gs_RunState_RUN_STATE_ACTIVE) {
+    return false;
+  }
+  const IssuedTask& task = ledger.fleet().at(index).task;
+  const ShareWindow& shares = ledger.fleet().shares();
+  const uint32_t own_count = shares.update_count(index);
+  return !(task.is_open && task.version == ledger.version()) && own_count >= share_limit(parameters) &&
+         limits_shares(parameters, shares.device_count());
 }
 
 // Whether the Pull is held from now on, for what is left of its time.

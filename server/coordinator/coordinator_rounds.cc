@@ -8,6 +8,7 @@
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 
@@ -46,9 +47,12 @@ void Coordinator::State::begin_time(uint64_t now_ms) {
 }
 
 // Answers that close the open version as it stands, for those who watch: judge_round() decides.
-uint32_t Coordinator::State::wanted_answers() const {
+uint32_t Coordinator::State::wanted_answers() {
   const uint32_t asked = asked_count();
   const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  if (awaits_seen(parameters)) {
+    return std::max(1U, ledger.tally().on_time_count + ledger.fleet().awaited_count());
+  }
   if (ledger.asks_everybody()) {
     const uint32_t goal = goal_of_all(parameters, asked, has_own_answers(ledger.stage()));
     return is_past ? std::min(least_of_all(parameters, asked), goal) : goal;
@@ -57,6 +61,15 @@ uint32_t Coordinator::State::wanted_answers() const {
     return is_past ? 1 : parameters.trigger->buffer_size;
   }
   return is_past ? update_least(parameters, asked) : update_goal(parameters, asked);
+}
+
+uint32_t Coordinator::State::least_answers() const {
+  return awaits_seen(parameters) ? 1 : update_least(parameters, asked_count());
+}
+
+bool Coordinator::State::awaits_answers() const {
+  const bool has_rounds = parameters.trigger->buffer_size == 0 || ledger.asks_everybody();
+  return has_rounds && ledger.has_version() && !ledger.is_over() && !ledger.is_paused();
 }
 
 // Whether anything about the open version may be decided now.
@@ -77,6 +90,8 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   progress.is_past_deadline = now_ms >= deadline_ms;
   progress.is_anchor = ledger.asks_everybody();
   progress.keeps_answers = has_own_answers(ledger.stage());
+  progress.awaited_count = awaits_seen(parameters) ? ledger.fleet().awaited_count() : 0;
+  progress.has_deadline = deadline_ms != kNever;
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:
@@ -88,6 +103,9 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
       deadline_ms = now_ms + parameters.trigger->report_deadline_ms;
       ++counters.rounds_extended;
       run_event(RunEvent::kExtended, now_ms);
+      if (share_versions(parameters) > 0) {
+        wake_held(now_ms);  // nobody else has come: those that had their share go on
+      }
       return;
     case RoundDecision::kStall:
       deadline_ms = kNever;
@@ -263,6 +281,17 @@ void Coordinator::State::note_evaluations(const std::optional<Quality>& quality,
           .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
 }
 
+// Whom the version that is open now does not wait for any more.
+void Coordinator::State::log_gone() {
+  if (ledger.fleet().gone_count() > 0) {
+    log(LogLevel::kInfo, "devices_not_awaited",
+        Fields()
+            .add("version", ledger.version())
+            .add("devices", ledger.fleet().gone_names())
+            .add("seen_versions", parameters.trigger.keys().seen_versions));
+  }
+}
+
 // The round that closed last.
 void Coordinator::State::log_round(uint64_t digest) {
   const RoundSummary& round = last_round;
@@ -311,12 +340,11 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const std::string missing = parameters.trigger->buffer_size == 0 ? ledger.fleet().missing() : "none";
   std::vector<std::string> waited_for;
   if (trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0) {
-    waited_for = ledger.fleet().missing_names(kWaitedNamesMax);
+    waited_for = ledger.fleet().awaited_names(kWaitedNamesMax);
   }
   const uint32_t asked = ledger.fleet().asked_count();
-  const uint32_t wanted = trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0
-                              ? update_least(parameters, asked_count())
-                              : wanted_answers();
+  const uint32_t wanted =
+      trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0 ? least_answers() : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
   const ProgressSaid said = ledger.progress().said();
@@ -328,6 +356,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   note_version(record.sequence());
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
+  log_gone();
   if (notes.status != Status::kOk) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
@@ -423,7 +452,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
-        .add("wanted", update_least(parameters, asked_count()))
+        .add("wanted", least_answers())
         .add("missing", ledger.fleet().missing());
   }
   if (event == RunEvent::kStalled && !is_mended) {

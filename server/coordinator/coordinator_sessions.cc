@@ -6,6 +6,7 @@
 #include "server/coordinator/coordinator_state.h"
 #include "server/coordinator/run_messages.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
 
@@ -389,6 +390,18 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   } else if (!ledger.fleet().is_asked(index) || device.stages.is_barred) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1),
          std::max(version_sequence, device.stages.is_barred ? device.judged.record_sequence : 0));
+  } else if (is_share_used(index)) {
+    if (!std::exchange(device.meters.is_told_share, true)) {
+      log(LogLevel::kInfo, "share_used",
+          Fields()
+              .add("device", device.name)
+              .add("version", version)
+              .add("updates", ledger.fleet().shares().update_count(index))
+              .add("limit", share_limit(parameters))
+              .add("versions", share_versions(parameters))
+              .add("remedy", "none:_it_waits_for_updates_of_others"));
+    }
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(1), version_sequence);
   } else if (is_task_barred(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.task.is_open && device.task.version == version && pull.has_model &&

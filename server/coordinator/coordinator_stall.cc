@@ -69,6 +69,9 @@ void Coordinator::State::note_blocked(uint64_t now_ms) {
   if (ledger.stall().empty() || may_be_all || noted_since_look >= blocked_at_look) {
     review_blocked(now_ms);
   }
+  if (awaits_seen(parameters)) {
+    judge_open_round(now_ms);  // it may be the last that the version waited for
+  }
 }
 
 // The device began anew, or has another image: what it refused before says nothing of now.
@@ -145,9 +148,10 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   noted_since_look = 0;
   const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = ledger.tally().on_time_count + (has_buffer ? ledger.tally().late_count : 0);
-  const uint32_t wanted = ledger.asks_everybody() ? least_of_all(parameters, asked_count())
-                          : has_buffer            ? 1
-                                                  : update_least(parameters, asked_count());
+  const uint32_t wanted = awaits_seen(parameters)   ? 1
+                          : ledger.asks_everybody() ? least_of_all(parameters, asked_count())
+                          : has_buffer              ? 1
+                                                    : least_answers();
   const uint32_t least = std::max(1U, wanted);
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   // A device that nobody has heard of yet may be what the run needs, until it has had the time of a round.

@@ -175,8 +175,9 @@ struct Coordinator::State {
   void count_notes(uint32_t version, const DelayNotes& notes);
   void log_progress(const ProgressSaid& before);
   void log_round(uint64_t digest);
+  void log_gone();
   void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
-  uint32_t wanted_answers() const;
+  uint32_t wanted_answers();
   void note_clip(const ClipTally& tally, uint64_t now_ms);
   void log_trials(uint32_t version);
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
@@ -186,6 +187,10 @@ struct Coordinator::State {
   void note_barred(uint32_t device, uint64_t now_ms);
   void review_barred(uint64_t now_ms);
   uint32_t asked_count() const { return ledger.fleet().asked_count() - ledger.fleet().barred_count(); }
+  // Answers that the open version may not close without, however long it was open.
+  uint32_t least_answers() const;
+  // Whether the open version waits for single devices: it is a round, or a stage, and the run goes on.
+  bool awaits_answers() const;
 
   // ---- What can never work ----
   bool may_try_again(const DeviceRow& device, uint64_t now_ms) const;
@@ -197,6 +202,7 @@ struct Coordinator::State {
   std::vector<BlockedGroup> blocked_groups();
   bool is_decidable() const;
   Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);
+  bool is_share_used(uint32_t device) const;
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
 
   // ---- In ----

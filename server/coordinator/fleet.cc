@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "runtime/base/crc32c.h"
@@ -16,6 +17,9 @@ template <typename Enum>
 bool has_bit(uint32_t bitmap, Enum value) {
   return (bitmap >> static_cast<uint32_t>(value) & 1U) != 0;
 }
+
+// Of a checkpoint (server/coordinator/coordinator_checkpoint.cc): from it on it says who was seen, and who gave what.
+constexpr uint8_t kFormOfAttendance = 3;
 
 constexpr const char* kLackedNetwork = "network";
 constexpr const char* kLackedSamples = "samples";
@@ -67,7 +71,8 @@ std::string NameList::text() const {
   return names_.empty() ? "none" : names_;
 }
 
-Fleet::Fleet(const std::vector<std::string>& names) {
+Fleet::Fleet(const std::vector<std::string>& names, uint32_t seen_versions, uint32_t share_window)
+    : attendance_(seen_versions), shares_(share_window) {
   for (const std::string& name : names) {
     add(name);
   }
@@ -77,6 +82,7 @@ uint32_t Fleet::add(const std::string& name) {
   devices_.emplace_back().name = name;
   places_.emplace_back();
   ++of_active_[static_cast<size_t>(VersionStanding::kOut)];  // until it is counted
+  attendance_.add();
   active_.append(true);
   blocked_.append(false);
   unable_.append(false);
@@ -134,8 +140,8 @@ void Fleet::count_again(uint32_t index) {
   const DeviceRow& device = std::as_const(*this).at(index);
   Place& place = places_[index];
   const VersionStanding before = std::exchange(place.standing, find_standing(index));
-  for (StandingCounts* const counts : {&of_active_, &of_members_}) {
-    if (counts == &of_active_ || place.is_chosen) {
+  for (StandingCounts* const counts : {&of_active_, &of_members_, &of_seen_}) {
+    if (counts == &of_active_ || (counts == &of_members_ ? place.is_chosen : attendance_.is_awaited(index))) {
       --(*counts)[static_cast<size_t>(before)];
       ++(*counts)[static_cast<size_t>(place.standing)];
     }
@@ -186,6 +192,57 @@ void Fleet::begin_version(uint32_t version, const Cohort& cohort) {
   has_cohort_ = cohort.population > 0;
   members_ = cohort.members;
   count_members();
+  attendance_.begin_version(version);
+  count_awaited();
+  shares_.begin_version();
+}
+
+void Fleet::count_awaited() {
+  for (const uint32_t index : attendance_.come()) {
+    ++of_seen_[static_cast<size_t>(places_[index].standing)];
+  }
+  for (const uint32_t index : attendance_.gone()) {
+    --of_seen_[static_cast<size_t>(places_[index].standing)];
+  }
+}
+
+uint32_t Fleet::seen_count() const {
+  return std::accumulate(of_seen_.begin() + 1, of_seen_.end(), 0U);  // without kOut
+}
+
+bool Fleet::is_awaited(uint32_t index) const {
+  const VersionStanding standing = find_standing(index);
+  const bool may_answer = standing == VersionStanding::kReady || standing == VersionStanding::kSilent;
+  return may_answer && (attendance_.is_kept() ? attendance_.is_awaited(index) || seen_count() == 0 : is_asked(index));
+}
+
+uint32_t Fleet::awaited_count() {
+  settle();
+  const StandingCounts& counts = seen_count() > 0 ? of_seen_ : asks_members() ? of_members_ : of_active_;
+  return counts[static_cast<size_t>(VersionStanding::kReady)] + counts[static_cast<size_t>(VersionStanding::kSilent)];
+}
+
+// Passes by those that have answered or are not awaited, and no others.
+std::vector<std::string> Fleet::awaited_names(size_t count_max) {
+  settle();
+  std::vector<std::string> names;
+  for (uint32_t rank = 0; rank < active_.count() && names.size() < count_max; ++rank) {
+    const uint32_t index = active_.at(rank);
+    if (std::as_const(*this).is_awaited(index)) {
+      names.push_back(std::as_const(*this).at(index).name);
+    }
+  }
+  return names;
+}
+
+std::string Fleet::gone_names() const {
+  NameList names;
+  const uint32_t named = std::min(gone_count(), NameList::kNameCountMax);
+  for (uint32_t i = 0; i < named; ++i) {
+    names.add(at(attendance_.gone()[i]).name);
+  }
+  names.add_unnamed(gone_count() - named);
+  return names.text();
 }
 
 void Fleet::count_members() {
@@ -208,11 +265,13 @@ StandingCounts Fleet::standings() {
 std::string Fleet::find_miscount() const {
   StandingCounts active = {};
   StandingCounts chosen = {};
+  StandingCounts seen = {};
   for (uint32_t index = 0; index < size(); ++index) {
     const Place& place = places_[index];
     const DeviceRow& device = devices_[index];
     ++active[static_cast<size_t>(place.standing)];
     chosen[static_cast<size_t>(place.standing)] += place.is_chosen ? 1 : 0;
+    seen[static_cast<size_t>(place.standing)] += attendance_.is_awaited(index) ? 1 : 0;
     const bool is_right = place.standing == find_standing(index) &&
                           blocked_.contains(index) == (place.standing == VersionStanding::kBlocked) &&
                           unable_.contains(index) == cannot_evaluate(device);
@@ -220,7 +279,8 @@ std::string Fleet::find_miscount() const {
       return "device " + device.name + " is counted for what it is not";
     }
   }
-  return active == of_active_ && chosen == of_members_ ? "" : "the counts are not those of the devices";
+  return active == of_active_ && chosen == of_members_ && seen == of_seen_ ? ""
+                                                                           : "the counts are not those of the devices";
 }
 
 void Fleet::exchange_device(StateArchive& io, DeviceRow& device) const {
@@ -260,6 +320,14 @@ void Fleet::exchange(StateArchive& io, uint32_t version) {
   }
   if (io.is_reading()) {
     begin_version(version, cohort);
+  }
+  if (io.has_form(kFormOfAttendance)) {
+    attendance_.exchange(io, version, std::min(count, size()));
+    shares_.exchange(io, size());
+    of_seen_ = {};
+    for (uint32_t index = 0; attendance_.is_kept() && index < size(); ++index) {
+      of_seen_[static_cast<size_t>(places_[index].standing)] += attendance_.is_awaited(index) ? 1 : 0;
+    }
   }
 }
 

@@ -10,13 +10,16 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/wire/codec.h"
 #include "server/base/rate_limit.h"
 #include "server/base/state_archive.h"
+#include "server/coordinator/attendance.h"
 #include "server/coordinator/device_ranks.h"
+#include "server/coordinator/share_window.h"
 #include "server/journal/journal_head.h"
 #include "server/rules/enrolment.h"
 #include "server/run/participation.h"
@@ -125,8 +128,9 @@ struct DeviceMeters {
   uint64_t lines_dropped = 0;  // ... since the last one that was written
   RateMeter notice_lines;      // of the log, about anything else that it does
   uint64_t notices_dropped = 0;
-  bool is_told_slow = false;  // the log has it
-  uint64_t outlier_ms = 0;    // when the log had its last update_outlier; 0: never
+  bool is_told_slow = false;   // the log has it
+  bool is_told_share = false;  // as well: that it waits, as it has given its share
+  uint64_t outlier_ms = 0;     // when the log had its last update_outlier; 0: never
 };
 
 struct DeviceRow {
@@ -203,7 +207,8 @@ using StandingCounts = std::array<uint32_t, 5>;
 // the next question about the fleet, and not after it.
 class Fleet : public Enrolment {
  public:
-  explicit Fleet(const std::vector<std::string>& names);
+  // seen_versions: as the run's key. share_window: versions that shares() looks at; 0: it looks at none.
+  explicit Fleet(const std::vector<std::string>& names, uint32_t seen_versions = 0, uint32_t share_window = 0);
 
   uint32_t add(const std::string& name);  // its enrolment index
   uint32_t size() const { return static_cast<uint32_t>(devices_.size()); }
@@ -241,6 +246,27 @@ class Fleet : public Enrolment {
   StandingCounts standings();
   // The asked devices that are blocked and have not answered: enrolment indices, ascending.
   std::vector<uint32_t> blocked();
+  // ---- Where a run waits for the devices that it has seen (server/coordinator/attendance.h) ----
+  // The server has judged an update or a refusal of the device.
+  void note_seen(uint32_t index) { attendance_.note(index); }
+  // The last version that it was seen in; none: it was not, or the run does not look.
+  std::optional<uint32_t> last_seen(uint32_t index) const { return attendance_.last_seen(index); }
+  // Whether the open version waits for it: it has not answered, may answer, and was seen. Where nobody of those that
+  // were seen takes part any more, as before the first answer of all, the version waits for everybody.
+  bool is_awaited(uint32_t index) const;
+  uint32_t awaited_count();
+  // Whether it was seen in the versions that the open one looks at: the part of it that follows from the journal.
+  bool is_seen(uint32_t index) const { return attendance_.is_awaited(index); }
+  // The first count_max of them.
+  std::vector<std::string> awaited_names(size_t count_max = SIZE_MAX);
+  // Devices that the open version does not wait for any more, and the one before did; as a NameList.
+  std::string gone_names() const;
+  uint32_t gone_count() const { return static_cast<uint32_t>(attendance_.gone().size()); }
+
+  // What each device has given to the last versions of a run without rounds.
+  ShareWindow& shares() { return shares_; }
+  const ShareWindow& shares() const { return shares_; }
+
   // Names of the asked devices that have not answered the open version in time, as a NameList.
   std::string missing();
   // The first count_max of them.
@@ -276,6 +302,9 @@ class Fleet : public Enrolment {
   void settle();
   void count_again(uint32_t index);
   void count_members();
+  void count_awaited();
+  // Those that were seen and take part; none where everybody is awaited.
+  uint32_t seen_count() const;
   uint32_t member_count() const { return has_cohort_ ? member_count_ : active_count(); }
   void exchange_device(StateArchive& io, DeviceRow& device) const;
 
@@ -291,6 +320,9 @@ class Fleet : public Enrolment {
   uint32_t barred_count_ = 0;  // active ones
   StandingCounts of_active_ = {};
   StandingCounts of_members_ = {};
+  Attendance attendance_;
+  StandingCounts of_seen_ = {};  // of those that attendance_ awaits
+  ShareWindow shares_;
   std::vector<uint32_t> touched_;     // to be counted again
   std::vector<uint32_t> of_version_;  // whose standing ends with the open version: have answered, or were refused in it
   mutable uint64_t visit_count_ = 0;

@@ -10,6 +10,7 @@
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 #include "server/run/work.h"
 
@@ -70,7 +71,7 @@ const char* sync_cause_name(SyncCause cause) {
 
 Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& names, uint32_t aggregator_count)
     : parameters_(parameters),
-      fleet_(names),
+      fleet_(names, parameters.trigger.keys().seen_versions, share_versions(parameters)),
       memory_(arena_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
@@ -147,6 +148,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
   device.task.samples = samples;
   device.task.issued_ms = record.time_ms();
   device.task.is_open = true;
+  fleet_.shares().add_task(record.device());
   return Status::kOk;
 }
 
@@ -220,6 +222,8 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   device.judged.version = record.version();
   device.judged.staleness_weight = staleness_of(parameters_, record);
   device.accepted = device.judged;
+  fleet_.note_seen(record.device());
+  fleet_.shares().add_update(record.device());
   if (is_late) {
     ++device.tally.updates_late;
     ++tally_.late_count;
@@ -251,6 +255,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
     device.refusals.count = device.refusals.version == device.task.version ? device.refusals.count + 1 : 1;
     device.refusals.version = device.task.version;
     ++device.tally.tasks_refused;
+    fleet_.note_seen(record.device());
   }
   device.stages.refuses_units = device.stages.refuses_units || record.reason() == gs_Reason_REASON_UNITS_REFUSED;
   return Status::kOk;
@@ -603,6 +608,19 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
   return plan;
 }
 
+namespace {
+
+// What a device is to the open version, by the journal alone.
+std::string standing_text(const Fleet& fleet, uint32_t index) {
+  const DeviceStages& stages = fleet.at(index).stages;
+  const uint32_t given = fleet.shares().update_count(index);
+  return std::string(fleet.is_member(index) ? " member" : "") + (fleet.is_seen(index) ? " seen" : "") +
+         (given > 0 ? " given=" + std::to_string(given) : "") + (stages.refuses_units ? " refuses_units" : "") +
+         (stages.is_left_out ? " left_out" : "");
+}
+
+}  // namespace
+
 std::string Ledger::state_text() const {
   std::string text = "sequence=" + std::to_string(last_sequence_) + " state=" + std::to_string(run_state_) +
                      " extensions=" + std::to_string(extension_count_);
@@ -666,8 +684,7 @@ std::string Ledger::state_text() const {
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
             " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
             std::to_string(device.accepted.version) + " joined=" + std::to_string(device.tally.rounds_joined) +
-            " refused=" + std::to_string(device.refusals.count) + (fleet_.is_member(i) ? " member" : "") +
-            (device.stages.refuses_units ? " refuses_units" : "") + (device.stages.is_left_out ? " left_out" : "") +
+            " refused=" + std::to_string(device.refusals.count) + standing_text(fleet_, i) +
             " folded=" + std::to_string(device.tally.updates_folded) +
             " late=" + std::to_string(device.tally.updates_late) + "\n";
   }

@@ -21,6 +21,7 @@
 #include "server/rules/record.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/attention.h"
@@ -60,15 +61,17 @@ struct RoundView {
   uint32_t version = 0;
   uint64_t digest = 0;
   RunEvent event = RunEvent::kNone;
+  uint64_t opened_ms = 0;  // when the version was decided
   std::set<uint32_t> answered;
   std::vector<uint8_t> opened_by;  // the record that led to the version: who is asked in it
   StallCause stall;                // as the record of the last stall, or of the run's end, says
 
   void take(const JournalRecord& record) {
     if (record.kind() == RecordKind::kVersion) {
-      *this = {true, record.version(), record.digest(), RunEvent::kNone, {}, record.payload(), {}};
+      *this = {true, record.version(), record.digest(), RunEvent::kNone, record.time_ms(), {}, record.payload(), {}};
     } else if (record.kind() == RecordKind::kRunState) {
       event = record.run_event();
+      opened_ms = event == RunEvent::kResumed ? record.time_ms() : opened_ms;
       const bool has_cause = event == RunEvent::kStalled || event == RunEvent::kFinished;
       stall = has_cause ? decode_stall(record.payload()) : StallCause();
     } else if (record.kind() == RecordKind::kUpdate && record.verdict() == gs_Verdict_VERDICT_FOLDED) {
@@ -89,9 +92,29 @@ void add_cause(const StallCause& cause, OutputLine* line) {
   }
 }
 
-// wanted: the goal before the deadline, after it the least number that closes the round.
+// Names of the active devices that the open version waits for, of a run that awaits_seen(); seen: by enrolment index
+// the last version that a device was seen in.
+std::vector<std::string> awaited_names(const RoundView& round, const std::vector<EnrolledDevice>& devices,
+                                       const std::map<uint32_t, uint32_t>& seen, uint32_t seen_versions) {
+  const auto is_seen = [&](const EnrolledDevice& device) {
+    const auto last = seen.find(device.index);
+    return device.is_active() && last != seen.end() && last->second < round.version &&
+           round.version - last->second <= seen_versions;
+  };
+  const bool is_anybody_seen = std::any_of(devices.begin(), devices.end(), is_seen);
+  std::vector<std::string> names;
+  for (const EnrolledDevice& device : devices) {
+    if (device.is_active() && !round.answered.contains(device.index) && (is_seen(device) || !is_anybody_seen)) {
+      names.push_back(device.name);
+    }
+  }
+  return names;
+}
+
+// wanted: the goal before the deadline, after it the least number that closes the round. seen: as awaited_names().
 void print_round(const CommonOptions& options, const RunRow& run, const RoundView& round,
-                 const RunParameters& parameters, const std::vector<EnrolledDevice>& devices) {
+                 const RunParameters& parameters, const std::vector<EnrolledDevice>& devices,
+                 const std::map<uint32_t, uint32_t>& seen) {
   std::vector<std::string> names(devices.size());
   for (const EnrolledDevice& device : devices) {
     names[device.index] = device.name;
@@ -110,8 +133,13 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
     fleet.begin_version(round.version, status == Status::kOk ? opened.cohort : Cohort());
   }
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
-  const uint32_t wanted =
-      is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
+  const bool knows_seen = awaits_seen(parameters) && round.has_version;
+  const std::vector<std::string> awaited =
+      knows_seen ? awaited_names(round, devices, seen, parameters.trigger.keys().seen_versions)
+                 : std::vector<std::string>();
+  const uint32_t wanted = knows_seen ? std::max(1U, static_cast<uint32_t>(round.answered.size() + awaited.size()))
+                          : is_past_deadline ? update_least(parameters, fleet.asked_count())
+                                             : update_goal(parameters, fleet.asked_count());
   if (!is_active(run.state)) {  // nobody is waited for
     OutputLine over;
     over.add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state));
@@ -125,6 +153,14 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
       .add("answers", uint64_t{round.answered.size()})
       .add("wanted", uint64_t{wanted})
       .add_list("missing", fleet.missing(), fleet.missing_names());
+  if (knows_seen) {
+    NameList list;
+    for (const std::string& name : awaited) {
+      list.add(name);
+    }
+    line.add_list("awaited", list.text(), awaited)
+        .add("open_s", (wall_clock_ms() - std::min(wall_clock_ms(), round.opened_ms)) / 1000);
+  }
   add_cause(round.stall, &line);
   line.print(options);
 }
@@ -140,6 +176,9 @@ struct JournalView {
     quality.take(record);
     if (record.has_device()) {
       tally(record, &tallies[record.device()]);
+    }
+    if (record.is_judgement() && record.verdict() != gs_Verdict_VERDICT_ABANDONED) {
+      seen[record.device()] = round.version;
     }
     if (record.kind() == RecordKind::kUpdate) {
       losses.take(record);
@@ -161,6 +200,11 @@ struct JournalView {
         tallies[index] = {row.task.sequence,       row.tally.updates_folded, row.tally.updates_late,
                           row.tally.tasks_refused, row.task.sequence,        static_cast<uint32_t>(row.judged.verdict),
                           row.tally.judged_version};
+      }
+    }
+    for (uint32_t index = 0; index < start.fleet().size(); ++index) {
+      if (const std::optional<uint32_t> last = start.fleet().last_seen(index)) {
+        seen[index] = *last;
       }
     }
     for (const RoundSummary& summary : start.replayed_rounds()) {
@@ -187,6 +231,7 @@ struct JournalView {
   QualityBook quality;
   uint64_t records = 0;
   std::map<uint32_t, DeviceTally> tallies;
+  std::map<uint32_t, uint32_t> seen;  // as awaited_names()
   std::deque<WatchedRound> rounds;
   LossTally losses;
 };
@@ -452,7 +497,7 @@ int status(const CommonOptions& options, uint32_t run_id) {
     print_attention(options, report);
   }
   print_run(options, run, view, devices, is_served);
-  print_round(options, run, view.round, parameters, devices);
+  print_round(options, run, view.round, parameters, devices, view.seen);
   if (view.round.has_version) {
     print_progress(options, view.progress.view(), parameters);
   }

@@ -68,6 +68,17 @@ inline constexpr uint32_t kRetryMaxMs = 86'400'000;
 // weight (1 + s)^-1 of an update keeps five of its 15 bits there.
 inline constexpr uint32_t kStalenessMax = 1024;
 
+// Versions that a device may be silent for and is still awaited, at most. Reason: a list of devices for each of them.
+inline constexpr uint32_t kSeenVersionsMax = 1024;
+// Versions and updates of the window of device_share_max, at most. Reason: each update is 4 bytes of memory and of a
+// checkpoint.
+inline constexpr uint32_t kShareVersionsMax = 1024;
+inline constexpr uint32_t kShareUpdateCountMax = 1U << 20;
+// Of new runs. Reasons: a device that misses two versions after it was heard is away, and each version has waited for
+// it with all its extensions; and with a half no single device decides where the model goes.
+inline constexpr uint32_t kSeenVersionsOfNewRuns = 2;
+inline constexpr float kDeviceShareOfNewRuns = 0.5F;
+
 // The latest end of a run's retry window, in milliseconds: a refused device waits kRefusedWindowFactor times as long.
 inline constexpr uint32_t kRunRetryMaxMs = kRetryMaxMs / kRefusedWindowFactor;
 

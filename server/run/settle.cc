@@ -7,8 +7,10 @@
 
 #include "server/run/check_parameters.h"
 #include "server/run/fold_keys.h"
+#include "server/run/limits.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
@@ -147,6 +149,16 @@ void settle_clip(Settling& settling) {
   obstacle.empty() ? put(ClipNorm::kMedian, "new runs") : put(ClipNorm::kTrailing, obstacle);
 }
 
+// Nobody waits for a device that never comes, and no device makes most of the versions.
+void settle_trust_in_devices(Settling& settling) {
+  settling.try_put("seen_versions", "new runs", [](RunParameters& run) {
+    return replace(run.trigger.keys().seen_versions, kSeenVersionsOfNewRuns);
+  });
+  settling.try_put("device_share_max", "new runs", [](RunParameters& run) {
+    return replace(run.trigger.keys().device_share_max, kDeviceShareOfNewRuns);
+  });
+}
+
 }  // namespace
 
 std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& given) {
@@ -157,6 +169,7 @@ std::vector<SettledKey> settle_defaults(RunParameters* run, const KeyNames& give
   settle_step(settling);
   settle_weights(settling);
   settle_clip(settling);
+  settle_trust_in_devices(settling);
   return std::move(settling.settled);
 }
 

@@ -5,6 +5,7 @@
 #include "server/run/fold_keys.h"
 #include "server/run/limits.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 
@@ -54,7 +55,38 @@ const char* trigger_name(Trigger trigger) {
   return "none";
 }
 
+bool awaits_seen(const RunParameters& parameters) { return parameters.trigger.keys().seen_versions > 0; }
+
+namespace {
+
+RoundVerdict judge_seen(const RunParameters& parameters, const RoundProgress& progress) {
+  const uint32_t counted = progress.on_time_count;
+  const bool is_full = counted >= update_count_max(parameters, progress.keeps_answers);
+  if (is_full || (counted > 0 && progress.awaited_count == 0)) {
+    return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};
+  }
+  if (progress.is_stalled) {
+    return counted == 0                ? RoundVerdict{}
+           : !progress.has_deadline    ? RoundVerdict{RoundDecision::kExtend, Trigger::kNone}
+           : progress.is_past_deadline ? RoundVerdict{RoundDecision::kClose, Trigger::kStallEnded}
+                                       : RoundVerdict{};
+  }
+  if (!progress.is_past_deadline) {
+    return {};
+  }
+  if (progress.extension_count < parameters.trigger->extension_count_max) {
+    return {RoundDecision::kExtend, Trigger::kNone};
+  }
+  return counted > 0 ? RoundVerdict{RoundDecision::kClose, Trigger::kDeadline}
+                     : RoundVerdict{RoundDecision::kStall, Trigger::kNone};
+}
+
+}  // namespace
+
 RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
+  if (awaits_seen(parameters)) {
+    return judge_seen(parameters, progress);
+  }
   const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = progress.on_time_count + (has_buffer ? progress.late_count : 0);
   // A round without an answer has no step to make, however few are wanted.

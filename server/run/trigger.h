@@ -7,6 +7,9 @@
 //   OPEN --k on time--> close        at T: q on time --> close
 //     ^                                    else        --> extend by T (at most extension_count_max times), then stall
 //     +-------- next version               stalled     --> closes as soon as q are in
+//
+// Where a run awaits the devices that it has seen, k is all of these. After the last extension the version closes with
+// what is there, and stalls with nothing alone. The first answer to a stalled version gives the others T once more.
 #ifndef GRADSTREAM_SERVER_RUN_TRIGGER_H_
 #define GRADSTREAM_SERVER_RUN_TRIGGER_H_
 
@@ -30,6 +33,9 @@ uint32_t least_of_all(const RunParameters& parameters, uint32_t asked_count);
 // k of it: everybody, or where there are more devices than answers are taken, as many as that.
 uint32_t goal_of_all(const RunParameters& parameters, uint32_t asked_count, bool keeps_answers);
 
+// Whether a round waits for the devices that were seen (server/coordinator/attendance.h), not for all that are asked.
+bool awaits_seen(const RunParameters& parameters);
+
 // Why a round closed. Values stand in the journal; never renumber.
 enum class Trigger : uint8_t { kNone = 0, kGoal = 1, kDeadline = 2, kStallEnded = 3 };
 // Static text, as logs and exports have it; "none" for kNone.
@@ -45,6 +51,9 @@ struct RoundProgress {
   bool is_anchor = false;      // a phase or stage that wants everybody asked: k is goal_of_all(), q least_of_all()
   uint32_t late_count = 0;     // accepted answers made from older versions
   bool keeps_answers = false;  // of a stage that keeps its answers until it closes
+  // Where the run awaits_seen():
+  uint32_t awaited_count = 0;  // devices that are awaited, and have not answered
+  bool has_deadline = true;    // a stalled version has none, until an answer gives it one
 };
 
 enum class RoundDecision : uint8_t { kWait, kClose, kExtend, kStall };

@@ -109,4 +109,48 @@ Objection check_stop(const RunParameters& p) {
   return check_range(p, "stop_gradient_norm");
 }
 
+// A cohort is drawn from all that are enrolled, and a number of answers is what somebody wants.
+Objection check_attendance(const RunParameters& p) {
+  const bool asks_all = p.cohort->participation == Participation::kAll && p.trigger->buffer_size == 0;
+  const bool waits_for_number = p.trigger->update_goal != 0 || p.trigger->update_min != 0;
+  if (p.trigger.keys().seen_versions > 0 && (!asks_all || waits_for_number)) {
+    return "seen_versions, update_goal, update_min, participation, buffer_size: only a round that asks all devices and "
+           "wants the answers of all (update_goal = all, update_min = 0) waits for those that were seen; set "
+           "seen_versions to 0";
+  }
+  return {};
+}
+
+Objection check_device_share(const RunParameters& p) {
+  if (p.trigger.keys().device_share_max == 1) {
+    return {};
+  }
+  if (p.trigger->buffer_size == 0) {
+    return "device_share_max, buffer_size: in a round each device answers once, so that shares are of runs without "
+           "rounds; set buffer_size, or device_share_max to 1";
+  }
+  const uint64_t update_count = uint64_t{p.trigger->buffer_size} * p.trigger.keys().device_share_window;
+  if (update_count > kShareUpdateCountMax) {
+    return "device_share_window, buffer_size: the server counts the updates of " +
+           std::to_string(kShareUpdateCountMax) + " at most, and these are " + std::to_string(update_count) +
+           "; lower device_share_window";
+  }
+  return {};
+}
+
+uint32_t share_versions(const RunParameters& run) {
+  const TriggerKeys& keys = run.trigger.keys();
+  return keys.buffer_size > 0 && keys.device_share_max < 1 ? keys.device_share_window : 0;
+}
+
+uint32_t share_limit(const RunParameters& run) {
+  const TriggerKeys& keys = run.trigger.keys();
+  const double update_count = static_cast<double>(keys.device_share_window) * keys.buffer_size;
+  return std::max(1U, static_cast<uint32_t>(static_cast<double>(keys.device_share_max) * update_count));
+}
+
+bool limits_shares(const RunParameters& run, uint32_t device_count) {
+  return static_cast<double>(run.trigger.keys().device_share_max) * device_count > 1;
+}
+
 }  // namespace gradstream

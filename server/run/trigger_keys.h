@@ -18,6 +18,11 @@ struct TriggerKeys : TriggerCore {
 
   // Of the norm of the mean gradient, by the manifold's metric at the model; 0: the run does not stop by it.
   Real stop_gradient_norm = 0;
+  // N: update_goal "all" waits for devices that were seen in the last N versions; 0: for all that are enrolled.
+  uint32_t seen_versions = 0;
+  // Of the last device_share_window versions of a run without rounds; 1: no device has a limit.
+  float device_share_max = 1;
+  uint32_t device_share_window = 32;
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -85,6 +90,23 @@ struct TriggerKeys : TriggerCore {
         Key{"stop_gradient_norm", "", from(0).only("solver `svrg`"),
             "The run is finished earlier, at the first model whose mean gradient is at most this long; 0 means never."},
         keys.stop_gradient_norm);
+    visit_trust(keys, visit);
+  }
+
+  // Of whom a version waits for, and what share one device has.
+  template <typename Keys, typename Visit>
+  static void visit_trust(Keys& keys, Visit& visit) {
+    visit(Key{"seen_versions", "versions", from(0, kSeenVersionsMax),
+              "A round with `update_goal` `\"all\"` waits for the devices that were heard in the last so many versions "
+              "(`docs/how-to/slow_devices.md`); 0 means for all that are enrolled."},
+          keys.seen_versions);
+    visit(Key{"device_share_max", "", above(0, 1),
+              "A run without rounds takes at most this share of the updates of its last versions from one device "
+              "(`docs/how-to/slow_devices.md`); 1 means no limit."},
+          keys.device_share_max);
+    visit(Key{"device_share_window", "versions", from(1, kShareVersionsMax),
+              "`device_share_max` is a share of the updates of so many versions."},
+          keys.device_share_window);
   }
 };
 
@@ -93,6 +115,16 @@ Objection check_straggler(const RunParameters& run);
 Objection check_timed_work(const RunParameters& run);
 Objection check_buffer(const RunParameters& run);
 Objection check_stop(const RunParameters& run);
+Objection check_attendance(const RunParameters& run);
+Objection check_device_share(const RunParameters& run);
+
+// Versions whose updates are counted by device; 0: the run limits no device's share.
+uint32_t share_versions(const RunParameters& run);
+// Updates of them that one device may give, where the limit binds.
+uint32_t share_limit(const RunParameters& run);
+// Whether it binds with so many devices: no share below 1 / device_count can be kept by all, and with just that many
+// devices the slowest one would set the pace of all.
+bool limits_shares(const RunParameters& run, uint32_t device_count);
 
 }  // namespace gradstream
 

@@ -52,6 +52,7 @@ struct FleetView {
   size_t reachable_count = 0;              // asked, neither silent nor unable
   size_t away_count = 0;                   // silent, heard of before or not
   SentenceNames missing;                   // asked, without an answer to the open version
+  SentenceNames awaited;                   // the open version waits for their answers
   size_t missing_heard_count = 0;          // of these, heard of since the run is served
   size_t missing_silent_count = 0;         // of these, and silent by now
   uint64_t missing_since_ms = UINT64_MAX;  // when the first of them was heard of last
@@ -106,6 +107,9 @@ void add_device(const DeviceStatus& device, const WatchSnapshot& s, FleetView* o
     out->missing_heard_count += is_heard ? 1 : 0;
     out->missing_silent_count += is_silent && is_heard ? 1 : 0;
     out->missing_since_ms = is_heard ? std::min(out->missing_since_ms, device.last_seen_ms) : out->missing_since_ms;
+  }
+  if (device.waits.is_awaited) {
+    out->awaited.add(device.name);
   }
   out->away_count += is_silent ? 1 : 0;
   if (device.oddity.is_left_out) {
@@ -201,26 +205,6 @@ void add_storage(Sentences* out) {
 
 // ---- The run ----
 
-// What devices that lack something want.
-std::string remedy_for(const std::string& lacks, const FleetView& fleet) {
-  const size_t at = lacks.find("problem:");
-  if (at != std::string::npos) {
-    const std::string problem = lacks.substr(at + 8, lacks.find(',', at) - at - 8);
-    return "Flash an image that links the problem " + problem + "; they run firmware " +
-           (fleet.firmware_of_lacking.empty() ? "of no known version" : fleet.firmware_of_lacking) +
-           ". A Linux client whose samples fit it does it with --problem " + problem + " or --problem any.";
-  }
-  if (lacks.starts_with("network:")) {
-    return "Give the devices the file that run.network names, or begin a run with their network.";
-  }
-  if (lacks.starts_with("samples:")) {
-    return "Wait until they hold as many samples, or begin a run with a smaller samples_min.";
-  }
-  return "Flash an image that has it; they run firmware " +
-         (fleet.firmware_of_lacking.empty() ? "of no known version" : fleet.firmware_of_lacking) +
-         ". Or begin a run that they can do.";
-}
-
 void add_capabilities(Sentences* out) {
   const FleetView& fleet = out->fleet;
   if (fleet.lacking.empty() || is_over(out->s.run_state)) {
@@ -229,7 +213,7 @@ void add_capabilities(Sentences* out) {
   const auto most = std::max_element(fleet.lacking.begin(), fleet.lacking.end(),
                                      [](const auto& a, const auto& b) { return a.second.count() < b.second.count(); });
   const auto& [lacks, names] = *most;
-  const std::string remedy = remedy_for(lacks, fleet);
+  const std::string remedy = lacks_remedy(lacks, fleet.firmware_of_lacking);
   size_t lacking_count = 0;
   for (const auto& [what, group] : fleet.lacking) {
     lacking_count += group.count();
@@ -392,12 +376,29 @@ std::string first_seen_text(const Sentences& out, const std::vector<std::string>
   return ", the first last seen " + out.ago(first_ms);
 }
 
+// Of the open version alone, once its first deadline has passed.
+void add_open_wait(Sentences* out) {
+  const WatchSnapshot& s = out->s;
+  const SentenceNames& names = out->fleet.awaited;
+  if (s.run_state != gs_RunState_RUN_STATE_ACTIVE || s.round.extensions == 0 || names.count() == 0) {
+    return;
+  }
+  const std::string them = names.which("it", "them");
+  const bool goes_on = s.parameters != nullptr && awaits_seen(*s.parameters);
+  const std::string otherwise = goes_on ? "After the last extension the version closes without " + them + "."
+                                        : "The run stalls if too few devices answer.";
+  out->add("waits_for_device", AttentionLevel::kSlows,
+           "The open version has waited " + duration_text(s.taken_ms - std::min(s.round.opened_ms, s.taken_ms)) +
+               " for " + names.text() + ".",
+           "Switch " + them + " on, or disable " + them + ". " + otherwise, device_command("disable", names.first()));
+}
+
 void add_wait(Sentences* out) {
   const WatchSnapshot& s = out->s;
   const bool is_going = s.run_state == gs_RunState_RUN_STATE_ACTIVE;
   const std::optional<WaitView> wait = is_going ? find_wait(s) : std::nullopt;
   if (!wait) {
-    return;
+    return add_open_wait(out);
   }
   std::string text = "Each version waits " + duration_text(wait->wait_ms) + " for " + wait->names.text();
   const DeviceStatus* const device = wait->names.count() == 1 ? find_device(s, wait->names.first()) : nullptr;
@@ -434,8 +435,9 @@ std::vector<const DeviceStatus*> absent_devices(const Sentences& out) {
   std::vector<const DeviceStatus*> absent;
   const std::vector<DeviceStatus> none;
   for (const DeviceStatus& device : out.s.devices == nullptr ? none : *out.s.devices) {
-    const bool is_told =
-        out.told_absent.contains(device.name) || (out.has_told_missing && device.is_asked && !device.has_answered);
+    const bool is_told = out.told_absent.contains(device.name) ||
+                         (out.has_told_missing && device.is_asked && !device.has_answered) ||
+                         (out.has("waits_for_device") && device.waits.is_awaited);
     if (!device.is_revoked && !is_told && is_missed(device, out.s)) {
       absent.push_back(&device);
     }

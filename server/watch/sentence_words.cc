@@ -94,6 +94,24 @@ std::optional<std::vector<uint32_t>> release_of(const std::string& text) {
   return parts.empty() ? std::nullopt : std::optional(parts);
 }
 
+std::string lacks_remedy(const std::string& lacks, const std::string& firmware) {
+  const size_t at = lacks.find("problem:");
+  if (at != std::string::npos) {
+    const std::string problem = lacks.substr(at + 8, lacks.find(',', at) - at - 8);
+    return "Flash an image that links the problem " + problem + "; they run firmware " +
+           (firmware.empty() ? "of no known version" : firmware) +
+           ". A Linux client whose samples fit it does it with --problem " + problem + " or --problem any.";
+  }
+  if (lacks.starts_with("network:")) {
+    return "Give the devices the file that run.network names, or begin a run with their network.";
+  }
+  if (lacks.starts_with("samples:")) {
+    return "Wait until they hold as many samples, or begin a run with a smaller samples_min.";
+  }
+  return "Flash an image that has it; they run firmware " + (firmware.empty() ? "of no known version" : firmware) +
+         ". Or begin a run that they can do.";
+}
+
 std::string sentence_of(std::string clause) {
   if (!clause.empty() && clause[0] >= 'a' && clause[0] <= 'z') {
     clause[0] = static_cast<char>(clause[0] - 'a' + 'A');

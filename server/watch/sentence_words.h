@@ -18,6 +18,8 @@ std::string size_text(uint64_t bytes);
 std::string shell_word(const std::string& word);
 // "problem:logistic,manifold:sphere" as people say it.
 std::string lacks_text(const std::string& lacks);
+// What devices that lack it want. firmware: the release that they run; empty: it is not known.
+std::string lacks_remedy(const std::string& lacks, const std::string& firmware);
 // A clause as a sentence: its first letter large, a point at its end.
 std::string sentence_of(std::string clause);
 // A release such as "1.12.0" as numbers; none: it is no such text.

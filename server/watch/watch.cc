@@ -278,6 +278,11 @@ const char* reset_cause_text(gs_ResetCause cause) {
   }
 }
 
+// For how long the open version has been open.
+uint64_t open_ms(const WatchSnapshot& snapshot) {
+  return snapshot.round.opened_ms == 0 ? 0 : snapshot.taken_ms - std::min(snapshot.round.opened_ms, snapshot.taken_ms);
+}
+
 std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
   const gs_StatusReport& report = device.report;
   return Object()
@@ -286,10 +291,12 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .word("standing", name_of(standing_of(device, snapshot)))
       .add("active", !device.is_revoked)
       .add("connected", device.connected)
-      .add("holds", device.holds)
+      .add("holds", device.waits.holds)
       .add("capable", device.is_capable)
       .add("asked", device.is_asked)
       .add("answered", device.has_answered)
+      .add("awaited", device.waits.is_awaited)
+      .add("awaited_ms", device.waits.is_awaited ? open_ms(snapshot) : 0)
       .add("has_task", device.has_task)
       .add("task_version", device.task_version)
       .add("task_issued_ms", device.task_issued_ms)
@@ -374,7 +381,8 @@ std::string run_json(const WatchSnapshot& s) {
                           .add("extensions", round.extensions)
                           .add("opened_ms", round.opened_ms)
                           .add("deadline_ms", round.deadline_ms)
-                          .add("held", round.held);
+                          .add("held", round.held)
+                          .add("awaited", round.awaited);
   const uint64_t model_bytes = s.parameters == nullptr ? 0 : s.parameters->model->shape.size() * sizeof(Real);
   const std::string cause =
       s.stall.empty()

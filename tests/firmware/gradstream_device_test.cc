@@ -2,15 +2,20 @@
 #include "firmware/gradstream_device.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "firmware/linked_problem.h"
+#include "runtime/link/port.h"
 #include "tests/support/fake_application.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
@@ -587,6 +592,53 @@ void start_with_another_devices_storage() {
 TEST(GradstreamDevice, LeavesTheStateOfAnotherIdentity) { IN_A_PROCESS(start_with_another_devices_storage()); }
 
 TEST(GradstreamDevice, StartsAfreshFromBrokenStorage) { IN_A_PROCESS(continue_from_storage()); }
+
+// What a device waits after its first failure, in a life whose random numbers come after so many others; 0: it has
+// none.
+uint64_t back_off_of_life(size_t used_count) {
+  int ends[2] = {};
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    FakeWorld world(run_of({3, 1}));
+    world.silent = true;
+    fake_port().has_random = used_count > 0;
+    std::vector<uint8_t> used(used_count);
+    static_cast<void>(port_random_bytes(used.data(), used.size()));
+    Memory memory;
+    const std::vector<float> samples = {1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+    const gs_sample_source source = gs_test_c_samples(samples.data(), 5);
+    gs_config config = base_config(memory);
+    config.samples = &source;
+    gs_status_view status = {};
+    uint64_t wait_ms = gs_init(&config) == GS_OK ? 0 : UINT64_MAX;
+    for (int turn = 0; turn < 20000 && status.connection_failures == 0 && wait_ms == 0; ++turn) {
+      const uint64_t now_ms = fake_port().now_ms;
+      const uint64_t wake_ms = gs_poll(now_ms);
+      world.pass(wake_ms);
+      gs_status(&status);
+      wait_ms = status.connection_failures > 0 ? gs_poll(now_ms) - now_ms : 0;
+    }
+    std::_Exit(write(ends[1], &wait_ms, sizeof wait_ms) == sizeof wait_ms ? 0 : 1);
+  }
+  uint64_t wait_ms = 0;
+  EXPECT_EQ(read(ends[0], &wait_ms, sizeof wait_ms), static_cast<ssize_t>(sizeof wait_ms));
+  int ending = 0;
+  EXPECT_EQ(waitpid(child, &ending, 0), child);
+  EXPECT_EQ(ending, 0);
+  close(ends[0]);
+  close(ends[1]);
+  return wait_ms;
+}
+
+TEST(GradstreamDevice, EachLifeDrawsItsOwnWaits) {
+  const std::set<uint64_t> waits = {back_off_of_life(0), back_off_of_life(8), back_off_of_life(12),
+                                    back_off_of_life(16)};
+  EXPECT_EQ(waits.size(), 4u);
+  EXPECT_GE(*waits.begin(), 1000u);
+  EXPECT_LE(*waits.rbegin(), 2000u);
+  EXPECT_EQ(back_off_of_life(8), back_off_of_life(8)) << "by its random numbers alone";
+}
 
 TEST(GradstreamDevice, LinkedProblemsHaveTheNamesOfRuns) {
   const struct {

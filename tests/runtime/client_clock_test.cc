@@ -39,17 +39,19 @@ TEST(ClientClock, DrawsDependOnSeedAndNumber) {
   EXPECT_EQ(different, 20U);
 }
 
-// The longest of many waits after so many failures in a row, beyond what is taken away.
-uint64_t longest_wait(uint32_t failures, bool was_reached, uint32_t window_max_ms) {
+// The longest of many waits after so many failures in a row, one each failing_ms.
+uint64_t longest_wait(uint32_t failures, bool was_reached, uint32_t window_max_ms, uint64_t failing_ms = 60000) {
   uint64_t longest = 0;
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SessionClock clock(seed);
     clock.end_exchange({0, window_max_ms}, kNow);
+    uint64_t now_ms = kNow;
     for (uint32_t i = 0; i < failures; ++i) {
-      clock.back_off(was_reached, kLeastMs, kNow);
+      now_ms += failing_ms;
+      clock.back_off(was_reached, kLeastMs, now_ms);
     }
-    EXPECT_GE(clock.wake_ms(), kNow + 1000);
-    longest = std::max(longest, clock.wake_ms() - kNow);
+    EXPECT_GE(clock.wake_ms(), now_ms + 1000);
+    longest = std::max(longest, clock.wake_ms() - now_ms);
   }
   return longest;
 }
@@ -62,6 +64,15 @@ TEST(ClientClock, FailuresDoubleTheWindowThreeTimes) {
     EXPECT_LE(longest, most);
     EXPECT_GT(longest, most * 9 / 10);
   }
+}
+
+// Three failures within three seconds are no reason for a wait of eight.
+TEST(ClientClock, AWaitIsNoLongerThanTheFailuresHaveLasted) {
+  EXPECT_LE(longest_wait(3, true, 500, 0), 2000U);
+  EXPECT_LE(longest_wait(3, true, 500, 1500), 3000U);
+  EXPECT_GT(longest_wait(3, true, 500, 1500), 2900U);
+  EXPECT_LE(longest_wait(9, true, 500, 700), 5600U);
+  EXPECT_GT(longest_wait(9, true, 500, 1500), 7600U) << "the longest";
 }
 
 TEST(ClientClock, AServerThatIsAwayIsMetAsItSpreadItsDevicesLast) {

@@ -12,6 +12,7 @@
 
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -154,6 +155,24 @@ TEST_F(AttentionTest, EachVersionWaitsForADevice) {
   EXPECT_EQ(said("silent").text, "") << "the same is told above";
   devices_[11].is_revoked = true;
   EXPECT_EQ(said("waits_for_device").text, "") << "it was disabled";
+}
+
+TEST_F(AttentionTest, TheOpenVersionWaitsForADevice) {
+  devices_[11].connected = false;
+  devices_[11].waits.is_awaited = true;
+  devices_[11].last_seen_ms = kNowMs - 3 * kMinuteMs;
+  s_.round.opened_ms = kNowMs - 2 * kMinuteMs;
+  EXPECT_EQ(said("waits_for_device").text, "") << "it has its time";
+  s_.round.extensions = 1;
+  const Attention one = said("waits_for_device");
+  EXPECT_EQ(one.text, "The open version has waited 2 min for pump-12.");
+  EXPECT_EQ(one.remedy, "Switch it on, or disable it. The run stalls if too few devices answer.");
+  EXPECT_EQ(one.command, "gradstream device disable pump-12");
+  EXPECT_EQ(said("silent").text, "") << "the same is told above";
+  parameters_->trigger.keys().seen_versions = 2;
+  EXPECT_THAT(said("waits_for_device").remedy, HasSubstr("After the last extension the version closes without it."));
+  devices_[10].waits.is_awaited = true;
+  EXPECT_EQ(said("waits_for_device").text, "The open version has waited 2 min for pump-11 and pump-12.");
 }
 
 TEST_F(AttentionTest, EachVersionWaitsForTheSlowest) {

@@ -114,15 +114,15 @@ TEST(CoordinatorPulls, TheShortestOfThreeTimesEndsAHold) {
   fleet.pull_held(1, 40'000);
   fleet.held_from = fleet.sent.size();
   EXPECT_EQ(fleet.coordinator->next_tick_ms(), 1500U);
-  EXPECT_TRUE(fleet.coordinator->device_statuses()[0].holds);
-  EXPECT_FALSE(fleet.coordinator->device_statuses()[2].holds);
+  EXPECT_TRUE(fleet.coordinator->device_statuses()[0].waits.holds);
+  EXPECT_FALSE(fleet.coordinator->device_statuses()[2].waits.holds);
   fleet.tick_at(1499);
   EXPECT_TRUE(fleet.told(0).empty());
   fleet.tick_at(1500);
   EXPECT_EQ(fleet.told(0), kWaitAlone);
   EXPECT_EQ(fleet.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_ANSWERED);
   EXPECT_EQ(fleet.wait(0)->retry.max_ms, 1000U) << "the run's own window";
-  EXPECT_FALSE(fleet.coordinator->device_statuses()[0].holds);
+  EXPECT_FALSE(fleet.coordinator->device_statuses()[0].waits.holds);
   fleet.tick_at(20'999);
   EXPECT_TRUE(fleet.told(1).empty());
   fleet.tick_at(21'000);

@@ -93,6 +93,7 @@ struct PacedDevice {
   Arena arena;
   Client client;
   SessionId session = 0;
+  uint64_t connected_ms = 0;  // last
   std::vector<std::vector<uint8_t>> inbox;
 };
 
@@ -181,6 +182,14 @@ class PacedFleet {
   }
   uint32_t version() const { return server_->durable_version(); }
   uint64_t now_ms() const { return now_ms_; }
+  // Since then every device has connected at least once.
+  uint64_t connected_from_ms() const {
+    uint64_t first = kNever;
+    for (const auto& device : devices_) {
+      first = std::min(first, device->connected_ms);
+    }
+    return first;
+  }
 
  private:
   void poll(uint32_t index) {
@@ -203,6 +212,7 @@ class PacedFleet {
             device.client.on_connection_lost(Status::kClosed, now_ms_);
           } else {
             device.session = next_session_++;
+            device.connected_ms = now_ms_;
             owners_[device.session] = index;
             device.client.on_connected(now_ms_);
           }
@@ -322,6 +332,28 @@ TEST(Pace, TenThousandDevicesOfAnEndedRunComeAtABoundedRate) {
   const uint32_t worst = fleet.worst_second(120 * kSecond, 220 * kSecond);
   std::printf("10,000 devices of an ended run: at most %u arrivals in a second\n", worst);
   EXPECT_LE(worst, 2 * kIdleArrivalRate);
+}
+
+// A server that is away for three seconds, at different times of the fleet's work.
+TEST(Pace, AFleetIsBackThreeSecondsAfterAServerThatWasAwayForThree) {
+  constexpr uint64_t kSecond = 1000;
+  RunParameters p = paced_parameters(0);
+  p.trigger->device_count = 50;
+  p.trigger->update_goal = 0;  // all of them
+  p.trigger->update_min = 0;
+  p.trigger->round_count = 1'000'000;
+  PacedFleet fleet(p, 50, 2000);
+  fleet.start_server();
+  uint64_t now_ms = 20 * kSecond;
+  for (int outage = 0; outage < 10; ++outage) {
+    fleet.run_to(now_ms);
+    fleet.kill_server();
+    fleet.run_to(now_ms + 3 * kSecond);
+    fleet.start_server();
+    fleet.run_to(now_ms + 6 * kSecond);
+    EXPECT_GE(fleet.connected_from_ms(), now_ms + 3 * kSecond) << "outage " << outage;
+    now_ms += 16'137;
+  }
 }
 
 // What the target is for: the same without one, where windows hold a second, and back-offs eight.

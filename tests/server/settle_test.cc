@@ -5,8 +5,10 @@
 
 #include "server/run/check_parameters.h"
 #include "server/run/fold_keys.h"
+#include "server/run/limits.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/units_keys.h"
 
 namespace gradstream {
@@ -135,6 +137,27 @@ TEST(Settle, DevicesWeighAlikeAndUpdatesAreClipped) {
   run.fold->weight_share_max = 0.9F;  // a share is of samples
   settle_defaults(&run, {"weight_share_max"});
   EXPECT_EQ(run.fold->fold_weight, FoldWeight::kSampleCount);
+  EXPECT_EQ(check_parameters(run).sentence, "");
+}
+
+TEST(Settle, NobodyWaitsForWhoNeverComesAndNobodyMakesMostVersions) {
+  RunParameters run = least_run("kpca", 64, 4);
+  EXPECT_THAT(text_of(settle_defaults(&run, {})), HasSubstr("seen_versions: new runs"));
+  EXPECT_EQ(run.trigger.keys().seen_versions, kSeenVersionsOfNewRuns);
+  EXPECT_EQ(run.trigger.keys().device_share_max, 1);
+  run = least_run("kpca", 64, 4);
+  settle_defaults(&run, {"seen_versions"});
+  EXPECT_EQ(run.trigger.keys().seen_versions, 0U);
+  run = least_run("kpca", 64, 4);
+  run.trigger->update_goal = 1;
+  settle_defaults(&run, {"update_goal"});
+  EXPECT_EQ(run.trigger.keys().seen_versions, 0U) << "one answer is what somebody wants";
+  run = least_run("kpca", 64, 4);
+  run.trigger->buffer_size = 1;
+  run.trigger->late = LatePolicy::kWeight;
+  EXPECT_THAT(text_of(settle_defaults(&run, {"buffer_size", "late"})), HasSubstr("device_share_max: new runs"));
+  EXPECT_EQ(run.trigger.keys().device_share_max, kDeviceShareOfNewRuns);
+  EXPECT_EQ(run.trigger.keys().seen_versions, 0U);
   EXPECT_EQ(check_parameters(run).sentence, "");
 }
 

@@ -101,6 +101,53 @@ TEST(TriggerKeys, ADeadlineMayBeShortWhereNobodyIsDropped) {
   EXPECT_EQ(check_parameters(p).sentence, "");
 }
 
+TEST(TriggerKeys, ThoseSeenAreWaitedForWhereAllAre) {
+  RunParameters p = scalar_parameters();
+  p.trigger.keys().seen_versions = 2;
+  EXPECT_EQ(check_parameters(p).sentence, "");
+  const RefusedCase cases[] = {
+      {"seen_versions, update_goal", [](RunParameters* run) { run->trigger->update_goal = 2; }},
+      {"seen_versions, update_goal", [](RunParameters* run) { run->trigger->update_min = 2; }},
+      {"seen_versions, update_goal",
+       [](RunParameters* run) {
+         run->cohort->participation = Participation::kSchemeOne;
+         run->cohort->cohort_size = 2;
+         run->local->correction_form = CorrectionForm::kNone;
+       }},
+      {"seen_versions:", [](RunParameters* run) { run->trigger.keys().seen_versions = 1025; }},
+  };
+  expect_refused(p, cases);
+}
+
+TEST(TriggerKeys, ASharesKeysAreOfRunsWithoutRounds) {
+  RunParameters p = asynchronous_parameters();
+  EXPECT_EQ(share_versions(p), 0U);
+  p.trigger.keys().device_share_max = 0.5F;
+  EXPECT_EQ(check_parameters(p).sentence, "");
+  EXPECT_EQ(share_versions(p), 32U);
+  EXPECT_EQ(share_limit(p), 16U);
+  EXPECT_FALSE(limits_shares(p, 2));
+  EXPECT_TRUE(limits_shares(p, 3));
+  p.trigger.keys().device_share_window = 1;
+  EXPECT_EQ(share_limit(p), 1U) << "of one update nobody gives a half";
+  const RefusedCase cases[] = {
+      {"device_share_max:", [](RunParameters* run) { run->trigger.keys().device_share_max = 0; }},
+      {"device_share_window:", [](RunParameters* run) { run->trigger.keys().device_share_window = 0; }},
+      {"device_share_window:", [](RunParameters* run) { run->trigger.keys().device_share_window = 1025; }},
+  };
+  expect_refused(p, cases);
+  RunParameters rounds = scalar_parameters();
+  rounds.trigger.keys().device_share_max = 0.5F;
+  EXPECT_TRUE(check_parameters(rounds).sentence.starts_with("device_share_max, buffer_size:"));
+  RunParameters large = p;
+  large.delay->delay_rule = DelayRule::kNone;
+  large.trigger->device_count = large.trigger->buffer_size = 32768;
+  large.trigger.keys().device_share_window = 33;
+  EXPECT_TRUE(check_device_share(large).sentence.starts_with("device_share_window, buffer_size:"));
+  large.trigger.keys().device_share_window = 32;
+  EXPECT_EQ(check_device_share(large).sentence, "");
+}
+
 TEST(TriggerKeys, OnlyTheServerThatHasTheGradientStopsByIt) {
   const RefusedCase cases[] = {
       {"stop_gradient_norm, solver:", [](RunParameters* p) { p->trigger.keys().stop_gradient_norm = 1e-3F; }},

@@ -11,6 +11,7 @@
 #include "server/run/check_parameters.h"
 #include "server/run/limits.h"
 #include "server/run/run_core.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/campaign.h"
 #include "tests/support/server_support.h"
 
@@ -80,6 +81,51 @@ TEST(Trigger, TheWholeDecisionTable) {
   EXPECT_EQ(judge_round(p, {4, 2, 0, false, true, true}).trigger, Trigger::kDeadline);
   // Nobody left and nobody answered: no step to make.
   EXPECT_EQ(judge_round(p, {0, 0, 0, false, false}).decision, RoundDecision::kWait);
+}
+
+// Where a round waits for those that it has seen, it closes with what is there where another one would stall.
+TEST(Trigger, TheDecisionTableOfThoseSeen) {
+  RunParameters p = scalar_parameters();
+  p.trigger->extension_count_max = 1;
+  p.trigger.keys().seen_versions = 2;
+  EXPECT_TRUE(awaits_seen(p));
+  struct Case {
+    uint32_t on_time;
+    uint32_t awaited;
+    uint32_t extensions;
+    bool is_stalled;
+    bool is_past;
+    bool has_deadline;
+    RoundDecision decision;
+    Trigger trigger;
+  };
+  const Case cases[] = {
+      {0, 0, 0, false, false, true, RoundDecision::kWait, Trigger::kNone},
+      {3, 1, 0, false, false, true, RoundDecision::kWait, Trigger::kNone},
+      {3, 0, 0, false, false, true, RoundDecision::kClose, Trigger::kGoal},
+      {3, 1, 0, false, true, true, RoundDecision::kExtend, Trigger::kNone},
+      {1, 3, 1, false, true, true, RoundDecision::kClose, Trigger::kDeadline},
+      {0, 4, 1, false, true, true, RoundDecision::kStall, Trigger::kNone},
+      {0, 0, 1, false, true, true, RoundDecision::kStall, Trigger::kNone},
+      {0, 4, 1, true, false, false, RoundDecision::kWait, Trigger::kNone},
+      {1, 3, 1, true, false, false, RoundDecision::kExtend, Trigger::kNone},
+      {1, 3, 2, true, false, true, RoundDecision::kWait, Trigger::kNone},
+      {1, 3, 2, true, true, true, RoundDecision::kClose, Trigger::kStallEnded},
+      {4, 0, 1, true, false, false, RoundDecision::kClose, Trigger::kStallEnded},
+  };
+  for (const Case& c : cases) {
+    RoundProgress progress;
+    progress.asked_count = 9;
+    progress.on_time_count = c.on_time;
+    progress.awaited_count = c.awaited;
+    progress.extension_count = c.extensions;
+    progress.is_stalled = c.is_stalled;
+    progress.is_past_deadline = c.is_past;
+    progress.has_deadline = c.has_deadline;
+    const RoundVerdict verdict = judge_round(p, progress);
+    EXPECT_EQ(verdict.decision, c.decision) << c.on_time << " of " << c.awaited << " more";
+    EXPECT_EQ(verdict.trigger, c.trigger) << c.on_time << " of " << c.awaited << " more";
+  }
 }
 
 // A buffer counts answers to any version; at the deadline one is enough.

@@ -55,7 +55,7 @@ WatchSnapshot example() {
   device.board = "mps2-an386";
   device.firmware_version = "1.0\xff\xfe\"<script>";
   device.step_time_us = 1500;
-  device.holds = true;
+  device.waits.holds = true;
   snapshot.devices = std::make_shared<std::vector<DeviceStatus>>(1, device);
   snapshot.devices_taken_ms = 1700000000999;
   return snapshot;

@@ -243,6 +243,7 @@ export class Fleet {
     const facts = [
       ['Connected', !d.connected ? 'no' : d.holds ? 'yes, and waits for the next version' : 'yes'],
       ['Seen', seen(d)],
+      ['Waited for', d.awaited ? `for ${duration(d.awaited_ms)}` : 'no'],
       ['Task', task],
       ['Holds version', count(d.version_held)],
       ['Last update', lastResult(d)],
