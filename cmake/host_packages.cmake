@@ -6,6 +6,13 @@ find_package(CLI11 REQUIRED)                   # CLI11::CLI11
 find_package(nlohmann_json REQUIRED)           # nlohmann_json::nlohmann_json
 find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus
 
+# Nettle's SHA-256.
+find_path(GS_NETTLE_INCLUDE nettle/sha2.h REQUIRED)
+find_library(GS_NETTLE_LIBRARY nettle REQUIRED)
+add_library(gs_nettle INTERFACE)
+target_include_directories(gs_nettle SYSTEM INTERFACE ${GS_NETTLE_INCLUDE})
+target_link_libraries(gs_nettle INTERFACE ${GS_NETTLE_LIBRARY})
+
 # Asio, its implementation compiled once (server/base/asio_implementation.cc). Its errors come back as codes: no
 # exception crosses an interface of the server.
 add_library(gs_asio INTERFACE)
