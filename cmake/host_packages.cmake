@@ -25,6 +25,13 @@ find_package(CLI11 REQUIRED)                   # CLI11::CLI11
 find_package(nlohmann_json REQUIRED)           # nlohmann_json::nlohmann_json
 find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus
 
+# Nettle's SHA-256, as an archive: the server asks a system for the libraries of C and C++ alone.
+find_path(GS_NETTLE_INCLUDE nettle/sha2.h REQUIRED)
+find_library(GS_NETTLE_LIBRARY libnettle.a REQUIRED)
+add_library(gs_nettle INTERFACE)
+target_include_directories(gs_nettle SYSTEM INTERFACE ${GS_NETTLE_INCLUDE})
+target_link_libraries(gs_nettle INTERFACE ${GS_NETTLE_LIBRARY})
+
 # Asio, its implementation compiled once (server/base/asio_implementation.cc). Its errors come back as codes: no
 # exception crosses an interface of the server.
 add_library(gs_asio INTERFACE)

@@ -7,6 +7,7 @@
 #include "firmware/application.h"
 #include "firmware/client_main.h"
 #include "firmware/device.h"
+#include "firmware/floors.h"
 #include "firmware/linked_problem.h"
 #include "firmware/registry.h"
 #include "runtime/base/arithmetic.h"
@@ -124,12 +125,7 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
   client.holds_pulls = kHoldsPulls && config.power != GS_POWER_BATTERY;
-  const gs_privacy& privacy = config.privacy;
-  client.floors = {
-      privacy.batch_size_min,   privacy.local_step_count_min, privacy.scalars_per_sample_max,
-      privacy.sums_samples_min, privacy.trials_samples_min,   privacy.refuses_tangents,
-      privacy.sends_losses,     privacy.skips_evaluation,     static_cast<SampleCountForm>(privacy.sample_count),
-      config.refuses_sums};
+  client.floors = floors_of(config.privacy, config.refuses_sums);
   if (config.has_storage && port_step_read(0, nullptr, 0).ok()) {
     client.steps = {[](void*, uint32_t index, uint8_t* out, size_t size) { return port_step_read(index, out, size); },
                     nullptr};

@@ -23,7 +23,7 @@ libsodium: ISC; nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog
 SQLite: public domain.
 The text of uPlot stands in front of the /uplot.js that the program serves; the others:
 """
-LINKED = ("libasio-dev", "libcli11-dev", "libfmt-dev", "libspdlog-dev", "libsqlite3-dev", "libtomlplusplus-dev",
+LINKED = ("libasio-dev", "libcli11-dev", "libfmt-dev", "libspdlog-dev", "libsqlite3-dev", "libtomlplusplus-dev", "nettle-dev",
           "nlohmann-json3-dev")
 CONFFILES = ("/etc/gradstream/gradstream.toml",)
 DESCRIPTION = """\

@@ -46,6 +46,7 @@ struct SavedHeader {
   uint32_t units_count;  // columns
   uint32_t units_crc;
   uint32_t journal[4];
+  uint32_t floors;                                    // digest_floors() of those that the uploads were made under
   uint32_t uploads[kSlotCountMax][kUploadWordCount];  // by SlotRole; the words of kUploadFields
   uint32_t crc;                                       // of the words before it
 };
@@ -67,10 +68,10 @@ struct SavedStep {
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 6;
+constexpr uint32_t kFormat = 7;
 constexpr size_t kPieceCount = kTakesUnits ? 12 : 11;  // the last one is the table of units
 constexpr size_t kPiecesOffset = 512;                  // in the frame's buffer
-static_assert(sizeof(SavedHeader) == 4 * (45 + 3 * 20 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (46 + 3 * 20 + 1), "no padding: the checksum covers every byte");
 static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
                   offsetof(SavedHeader, run_feedback) == 4 * 29 && offsetof(SavedHeader, run_stages) == 4 * 36,
               "the words of store_run()");
@@ -176,6 +177,7 @@ std::span<const StoragePiece> Client::fill_pieces() {
     pieces[5 + static_cast<size_t>(role)] = {bytes.data(), bytes.size()};
     store_fields(kUploadFields, &progress_.slots.upload(role), header.uploads[static_cast<size_t>(role)]);
   }
+  header.floors = digest_floors(config_.floors);
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
   return {pieces, kPieceCount};
@@ -253,7 +255,10 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   for (const SlotRole role : kRoles) {
     StoredUpload upload;
     load_fields(kUploadFields, header.uploads[static_cast<size_t>(role)], &upload);
-    const bool holds_upload = progress_.slots.restore(role, upload, reader.next(upload.size), header.accepted_record);
+    const std::span<const uint8_t> part = reader.next(upload.size);
+    // What has not been judged is sent again, and its owner may have raised a floor since.
+    const bool may_leave = role != SlotRole::kPending || header.floors == digest_floors(config_.floors);
+    const bool holds_upload = may_leave && progress_.slots.restore(role, upload, part, header.accepted_record);
     if (role == SlotRole::kPending) {
       progress_.is_pending_sent = holds_upload;  // perhaps: only the server knows
       progress_.lost_task_sequence = holds_upload ? 0 : upload.task_sequence;

@@ -70,7 +70,7 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size, con
   return out;
 }
 
-// The fields that both kinds of update share. Losses that were saved under other floors do not leave under these.
+// The fields that both kinds of update share.
 template <typename Update>
 void fill_update(const StoredUpload& upload, const PrivacyFloors& floors, uint32_t first_value, Update& out) {
   out.task_sequence = upload.task_sequence;

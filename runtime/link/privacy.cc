@@ -2,6 +2,7 @@
 
 #include "runtime/link/privacy.h"
 
+#include "runtime/base/crc32c.h"
 #include "runtime/problem/holdout.h"
 #include "runtime/training/task_stages.h"
 
@@ -48,6 +49,18 @@ constexpr uint32_t kNever = kSampleCountMax + 1;
 }
 
 }  // namespace
+
+uint32_t digest_floors(const PrivacyFloors& floors) {
+  const uint32_t words[] = {floor_or(floors.batch_size_min, kBatchSizeFloor),
+                            floor_or(floors.local_step_count_min, kLocalStepFloor),
+                            floor_or(floors.scalars_per_sample_max, kScalarCeiling),
+                            floor_or(floors.sums_samples_min, kSumSamplesFloor),
+                            floor_or(floors.trials_samples_min, kTrialSamplesFloor),
+                            (floors.refuses_tangents ? 1U : 0U) | (floors.sends_losses ? 2U : 0U) |
+                                (floors.skips_evaluation ? 4U : 0U) | (floors.refuses_sums ? 8U : 0U) |
+                                static_cast<uint32_t>(floors.sample_count) << 4};
+  return crc32c(0, reinterpret_cast<const uint8_t*>(words), sizeof(words));
+}
 
 uint32_t count_trained(uint32_t held, uint32_t holdout) {
   uint32_t count = 0;

@@ -75,6 +75,10 @@ constexpr PrivacyFloors no_floors() {
   return floors;
 }
 
+// The same for floors that mean the same, another for others, but for one in 2^32: an upload that was saved under
+// others does not leave.
+uint32_t digest_floors(const PrivacyFloors& floors);
+
 // What a task asks below a floor. value is the task's, and the device takes numbers from `least` to `most`. Where least
 // is above most no number would do.
 struct FloorFault {

@@ -1,5 +1,6 @@
-// SHA-256 (FIPS 180-4) by Mbed TLS, for the pure core: a server sums every record of its journal when it stores the
-// record, and again when it starts.
+// SHA-256 (FIPS 180-4) for the pure core: a server sums every record of its journal when it stores the record, and
+// again when it starts. By Nettle, which takes the processor's own instructions where there are any: a fifth of the
+// time that Mbed TLS's portable code takes. A cross-compiled core has Mbed TLS alone.
 #ifndef GRADSTREAM_SERVER_BASE_SHA256_H_
 #define GRADSTREAM_SERVER_BASE_SHA256_H_
 

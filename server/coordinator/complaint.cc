@@ -208,6 +208,7 @@ struct FloorWords {
   const char* what;
   const char* keys;
   const char* option;
+  bool counts_device = false;  // the device's samples, and no number of a task
 };
 constexpr FloorWords kFloorWords[] = {
     {gs_Floor_FLOOR_BATCH_SIZE, "estimates over samples", "a larger batch_size and batch_mode = \"common\" or \"all\"",
@@ -217,9 +218,9 @@ constexpr FloorWords kFloorWords[] = {
      "a smaller direction_count or local_step_count, or a larger batch_size", "--scalars-per-sample-max"},
     {gs_Floor_FLOOR_TANGENTS, "updates that are tensors", "upload_stream = \"scalar\"", "--no-tangents"},
     {gs_Floor_FLOOR_UNIT_SUMS, "sums over the columns of samples", "centre = \"none\" and scale = \"none\"",
-     "--sums-samples-min"},
+     "--sums-samples-min", true},
     {gs_Floor_FLOOR_TRIAL_STEPS, "trial losses of samples", "a number as step_size in place of auto",
-     "--trials-samples-min"}};
+     "--trials-samples-min", true}};
 
 StallCause of_floor(const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
@@ -235,8 +236,9 @@ StallCause of_floor(const BlockedGroup& group) {
              " of their owners";
   if (complaint.has_value()) {
     const bool is_below = complaint.value < complaint.least;
-    out.text += ": the run has " + number_text(complaint.value) + " and the " + (is_below ? "least" : "most") + " is " +
-                number_text(is_below ? complaint.least : complaint.most);
+    out.text += ": " + (words->counts_device ? group.first_name : "a task of " + group.first_name) + " has " +
+                number_text(complaint.value) + (words->counts_device ? " samples" : "") + " and the " +
+                (is_below ? "least" : "most") + " is " + number_text(is_below ? complaint.least : complaint.most);
   }
   out.remedy = std::string("stop the run and begin one with ") + words->keys + "; or let the owners change " +
                words->option + " of these devices, if they agree (docs/trust.md)";

@@ -192,18 +192,24 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
 void Coordinator::note_chain(const ChainHead& head) { state_->noted.mark = mark_of(head); }
 
 void Coordinator::on_mark_compared(uint32_t device, const JournalMark& said, MarkFinding finding, uint64_t now_ms) {
+  State& state = *state_;
+  DeviceRow& row = state.ledger.fleet().at(device);
+  if (finding == MarkFinding::kSame) {
+    state.forgive_fork(&row, now_ms);
+  }
   if (finding != MarkFinding::kOther && finding != MarkFinding::kMissing) {
     return;
   }
-  State& state = *state_;
-  DeviceRow& row = state.ledger.fleet().at(device);
   ++state.counters.history.journal_forked;
+  state.noted.forked_count += row.forked_ms == 0 ? 1 : 0;
+  row.forked_ms = std::max<uint64_t>(now_ms, 1);
   state.log_of(row, LogLevel::kWarn, "journal_forked",
                Fields()
                    .add("device", row.name)
                    .add("sequence", said.sequence)
                    .add("finding", finding == MarkFinding::kOther ? "another_record" : "no_such_record")
                    .add("durable", state.durable_sequence)
+                   .add("devices", uint64_t{state.noted.forked_count})
                    .add("remedy", "none_after_a_restore_on_purpose:_else_run_verify_by_heads_kept_elsewhere"),
                now_ms);
 }
@@ -259,6 +265,8 @@ void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now
   if (!was_active) {
     return;
   }
+  noted.forked_count -= excluded.forked_ms != 0 ? 1 : 0;
+  excluded.forked_ms = 0;  // what it said counts no more
   const bool had_members = ledger.fleet().has_members();
   ledger.fleet().revoke(device);
   const bool asks_others = had_members && !ledger.fleet().has_members();
@@ -386,6 +394,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.last_steps_asked = device.tally.last_steps_asked;
     status.sample_count = device.sample_count;
     status.oddity.is_left_out = device.stages.is_left_out;
+    status.oddity.knows_other_journal = device.forked_ms != 0;
     if (const DeviceNorms* const norms = state_->ledger.norms().find(index); norms != nullptr) {
       status.oddity.norm_ratio = norms->ratio();
       status.oddity.clipped_share = norms->clipped_share();

@@ -223,6 +223,10 @@ struct LastReason {
 // "out_of_range"; "privacy, floor batch_size".
 std::string refusal_text(const LastReason& last);
 
+// How long a device that knows another journal is told of at least. Reason: its next Hello fits again, since this
+// server has told it a record of its own, and an operator looks once a day.
+inline constexpr uint64_t kForkToldMs = 86'400'000;
+
 // What a device's numbers are beside the others'.
 struct OddityView {
   bool is_left_out = false;  // of the fleet's units: its sums do not count
@@ -230,6 +234,7 @@ struct OddityView {
   double norm_ratio = 0;     // of the last one: norm by median
   double clipped_share = 0;  // of the last 64
   bool has_long_updates = false;
+  bool knows_other_journal = false;  // on_mark_compared()
 };
 
 // Who waits for whom.
@@ -317,7 +322,9 @@ class Coordinator {
   // that record to devices that keep it, and what devices say of one is compared. Without it neither happens.
   void note_chain(const ChainHead& head);
   // What the journal has where the device said `said`. A difference is told and changes nothing else: who restores a
-  // copy on purpose wants the fleet to go on, and no device can know which history is right.
+  // copy on purpose wants the fleet to go on, and no device can know which history is right. The device counts as one
+  // that knows another journal until it is excluded, or says a mark that fits kForkToldMs after the last one that did
+  // not.
   void on_mark_compared(uint32_t device, const JournalMark& said, MarkFinding finding, uint64_t now_ms);
   // Nothing can be made durable now: updates are answered TRY_LATER, pulls refused (REASON_STORAGE), and nothing is
   // decided until on_storage_recovered(). The shell keeps the records that it could not store, and stores them first.

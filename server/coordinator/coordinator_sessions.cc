@@ -208,7 +208,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   if (!lacks.empty() && !is_told) {
     log_lacks(device, hello);
   }
-  compare_mark(index, hello);
+  compare_mark(index, hello, now_ms);
   if (is_lost) {
     abandon(index, now_ms);
   }
@@ -224,13 +224,24 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
 }
 
+// What the device said fits.
+void Coordinator::State::forgive_fork(DeviceRow* row, uint64_t now_ms) {
+  if (row->forked_ms != 0 && now_ms >= row->forked_ms + kForkToldMs) {
+    row->forked_ms = 0;
+    --noted.forked_count;
+  }
+}
+
 // What the device was told of the journal, by this server or by one before it. What this one told it last is known.
 // Nothing is read while nothing can be stored: the device says it again in its next session.
-void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello) {
+void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
   const JournalMark said = {hello.journal_sequence, hello.journal_chain};
   const bool is_of_run = said.sequence != 0 && hello.parameters_digest == identity.parameters_digest;
-  if (!noted.mark || is_storage_failed || !is_of_run || said == ledger.fleet().at(index).mark) {
+  if (!noted.mark || is_storage_failed || !is_of_run) {
     return;
+  }
+  if (DeviceRow& row = ledger.fleet().at(index); said == row.mark) {
+    return forgive_fork(&row, now_ms);
   }
   Action action;
   action.kind = ActionKind::kCompareMark;

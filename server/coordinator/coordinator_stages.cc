@@ -19,6 +19,9 @@ gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& up
   if (ledger.is_over() || upload.base_version != ledger.version()) {
     return gs_Reason_REASON_TOO_STALE;
   }
+  if (!is_of_base(upload)) {
+    return gs_Reason_REASON_WRONG_VERSION;
+  }
   if (upload.encoding != answer_encoding(ledger.stage())) {
     return gs_Reason_REASON_WRONG_ENCODING;
   }

@@ -101,6 +101,7 @@ struct Coordinator::State {
     uint64_t version_ms = 0;            // by the journal: when the open version was decided, or the run was resumed
     CheckpointPace checkpoints;
     std::optional<JournalMark> mark;  // of the newest record that is known to be durable; sequence 0: of none
+    uint32_t forked_count = 0;        // devices whose forked_ms is not 0
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names,
@@ -208,7 +209,8 @@ struct Coordinator::State {
   // ---- In ----
   void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
   void log_lacks(const DeviceRow& device, const gs_Hello& hello);
-  void compare_mark(uint32_t device, const gs_Hello& hello);
+  void compare_mark(uint32_t device, const gs_Hello& hello, uint64_t now_ms);
+  void forgive_fork(DeviceRow* row, uint64_t now_ms);
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
@@ -241,6 +243,7 @@ struct Coordinator::State {
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
                        FoldInput* input);
   uint64_t said_base(const Upload& upload) const;
+  bool is_of_base(const Upload& upload) const;
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
   UpdateNotes take_notes(const UpdateNotes& said);
   bool is_too_stale(const Upload& upload) const;

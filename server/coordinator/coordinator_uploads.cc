@@ -168,6 +168,13 @@ uint64_t Coordinator::State::said_base(const Upload& upload) const {
   return known && upload.base_digest == (*known ^ identity.run_nonce) ? *known : upload.base_digest;
 }
 
+// What was made from another model than the version's, by damage or for another run, is no update of it, and no answer
+// to a stage of it. The device's next Pull says that digest too, and is answered by a snapshot.
+bool Coordinator::State::is_of_base(const Upload& upload) const {
+  const uint64_t said = said_base(upload);
+  return upload.base_digest == 0 || said == ledger.digest_of(upload.base_version).value_or(said);
+}
+
 // The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
 gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
   const DeviceRow& device = ledger.fleet().at(index);
@@ -179,10 +186,7 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   if (ledger.is_over() || is_too_stale(upload)) {
     return gs_Reason_REASON_TOO_STALE;
   }
-  // What was trained from another model than the version's, by damage or for another run, is no update of it. The
-  // device's next Pull says that digest too, and is answered by a snapshot.
-  if (upload.base_digest != 0 &&
-      said_base(upload) != ledger.digest_of(upload.base_version).value_or(said_base(upload))) {
+  if (!is_of_base(upload)) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
   const TaskTerms terms = ledger.task_terms();

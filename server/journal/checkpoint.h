@@ -16,6 +16,8 @@ struct CheckpointHead {
   uint32_t version = 0;       // that was begun
   uint64_t update_count = 0;  // accepted updates up to then
   uint64_t size = 0;          // bytes
+  // Of Store::read_start() alone: records before it may be there, and updates among them were forgotten.
+  bool is_behind_forgotten = false;
   friend bool operator==(const CheckpointHead&, const CheckpointHead&) = default;
 };
 

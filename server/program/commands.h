@@ -156,7 +156,8 @@ struct VerifyOptions {
   std::string public_key;  // that has signed them
 };
 // Whether the journal holds all that the heads say. run: 0: that of the file's last head. kExitOk: it does, and its
-// chain is whole; kExitForked, kExitTruncated, kExitNotKept, or kExitDatabase where the chain breaks.
+// chain is whole; kExitForked, kExitTruncated, kExitNotKept, kExitNotFound where a head is of another run of that
+// number, or kExitDatabase where the chain breaks.
 int run_verify(const CommonOptions& options, uint32_t run, const VerifyOptions& what);
 
 // server/program/commands_forget.cc

@@ -81,9 +81,10 @@ int fail_head(const RunRow& run, const std::string& file, const KeptHead& kept, 
                                     name_of_head(file, kept) +
                                     ": records were lost, or this is an older copy; restore one that has them");
   }
-  if (kept.head.run_nonce != run.run_nonce) {
-    return fail(kExitForked, journal + " is of another run than " + name_of_head(file, kept) +
-                                 ": its run_nonce differs; name the database that the head was made of");
+  if (report.finding == HeadFinding::kOtherRun) {
+    return fail(kExitNotFound, journal + " is of another run of that number than " + name_of_head(file, kept) +
+                                   ", since its run_nonce differs; name the database that the head was made of, or "
+                                   "take that line out of the file");
   }
   return fail(kExitForked, journal + " is not the one that " + name_of_head(file, kept) +
                                " was made of: it differs at a sequence from " +

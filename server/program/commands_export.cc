@@ -47,7 +47,7 @@ int check_options(const ExportOptions& what, uint32_t* wanted) {
   return !fault ? int{kExitOk} : fail(kExitUsage, fault.sentence);
 }
 
-// The same: whether the version was not dropped with the records that made it.
+// The same: whether the records that made the version can be replayed.
 int check_kept(const SqliteDatabase& database, Store& journal, uint32_t run, uint32_t wanted) {
   CheckpointHead start;
   if (journal.read_start(&start) != StoreStatus::kOk) {
@@ -178,7 +178,8 @@ int find_exported_version(const SqliteDatabase& database, Store& journal, Lineag
       if (journal.read_start(&start) != StoreStatus::kOk) {
         return fail_database(database);
       }
-      return fail(kExitNotFound, dropped_text(head->run, "the lineage of version " + std::to_string(wanted), start));
+      const uint32_t version = std::min(wanted, start.version);  // of the latest: that of the beginning
+      return fail(kExitNotFound, dropped_text(head->run, "the lineage of version " + std::to_string(version), start));
     }
     case VersionSearch::kNotThere:
       return fail(kExitNotFound, run + " has no version " + std::to_string(wanted) + "; the latest is " +
@@ -208,12 +209,14 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
   if (source.journal.read_start(&start) != StoreStatus::kOk) {
     return fail(kExitDatabase, "the journal of run " + std::to_string(head.run) + " cannot be read");
   }
-  if (head.dropped != start.sequence) {
+  if (head.gone != start.sequence) {
     return fail(kExitNotFound,
-                "lineage " + path + " cannot be proven: the records before version " + std::to_string(start.version) +
-                    " of run " + std::to_string(head.run) +
-                    " were dropped since it was written, as server.journal_keep says; prove it by a copy "
-                    "of the database that has them");
+                "lineage " + path + " cannot be proven: " + (start.is_behind_forgotten ? "updates" : "the records") +
+                    " before version " + std::to_string(start.version) + " of run " + std::to_string(head.run) +
+                    " were " +
+                    (start.is_behind_forgotten ? "forgotten since it was written (gradstream run forget)"
+                                               : "dropped since it was written, as server.journal_keep says") +
+                    "; prove it by a copy of the database that has them");
   }
   if (!coordinator || !lineage.is_same()) {
     return fail(kExitFile, path + ":" + std::to_string(lineage.line()) + cause);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/program/commands.h"
+#include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
@@ -47,7 +48,8 @@ int keep_checkpoint(SqliteDatabase& database, SqliteStore& journal, const RunRow
   return kExitOk;
 }
 
-// What of one run is forgotten. kExitOk, or an error already printed.
+// What of one run is forgotten. kExitOk, or an error already printed; kExitUsage: the run is one of which nothing can
+// be.
 int forget_in(Opened& opened, const RunRow& run, const std::vector<EnrolledDevice>& devices,
               const EnrolledDevice& device) {
   RunParameters parameters;
@@ -55,9 +57,10 @@ int forget_in(Opened& opened, const RunRow& run, const std::vector<EnrolledDevic
     return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
   if (parameters.has_memory()) {
-    return fail(kExitFrozen, "run " + std::to_string(run.id) +
-                                 " keeps the last update of each device in its state (correction_form), so a replay "
-                                 "needs it and nothing of that run can be forgotten; name other runs by --run");
+    return fail(kExitUsage, "run " + std::to_string(run.id) + " has correction_form " +
+                                name_of(parameters.local->correction_form) +
+                                ", and its state is made of the last update of each device, so nothing of it can be "
+                                "forgotten; where the update must go, begin a new database and remove this one");
   }
   SqliteStore journal(opened.database, run.id);
   const Expected<std::optional<uint32_t>> version = last_version(journal);
@@ -112,9 +115,10 @@ int run_forget(const CommonOptions& options, uint32_t run_id, const std::string&
   bool has_run = run_id == 0;
   int code = kExitOk;
   for (const RunRow& run : *runs) {
-    if (code == kExitOk && (run_id == 0 || run.id == run_id)) {
+    if ((code == kExitOk || code == kExitUsage) && (run_id == 0 || run.id == run_id)) {
       has_run = true;
-      code = forget_in(opened, run, *devices, *device);
+      const int done = forget_in(opened, run, *devices, *device);
+      code = done != kExitOk ? done : code;
     }
   }
   return has_run ? code : fail(kExitNotFound, "no run " + std::to_string(run_id) + "; `gradstream run list` shows all");

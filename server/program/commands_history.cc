@@ -73,11 +73,11 @@ int history(const CommonOptions& options, uint32_t run_id) {
     return fail_database(opened.database);
   }
   if (start.sequence != 0) {  // beside the table, which programs read
-    std::fprintf(
-        stderr,
-        "gradstream: history up to version %u of run %u was dropped, as server.journal_keep says; a copy of the "
-        "database from before has it\n",
-        start.version, run.id);
+    std::fprintf(stderr,
+                 "gradstream: history up to version %u of run %u was %s; a copy of the database from before has it\n",
+                 start.version, run.id,
+                 start.is_behind_forgotten ? "forgotten in part (gradstream run forget)"
+                                           : "dropped, as server.journal_keep says");
   }
   print_output(std::string(kHead) + "\n");
   const StoreStatus read = journal.read([&](const JournalRecord& record) {

@@ -169,6 +169,12 @@ ClaimVerdict Keyring::grant_claim(uint32_t claim, const ClaimRequest& request) {
   if (!row.is_proven) {
     return {enrol(row, request, request.device.key)};
   }
+  if (row.is_ended || now_ms_() >= row.expires_ms) {
+    // A proof costs two multiplications on the curve, and the holders of an ended claim get none. Without a proof a
+    // device believes no refusal: it comes again, and learns it in the handshake.
+    log_refusal(claim, request, reason_name(gs_Reason_REASON_CLAIM_ENDED), "see gradstream claim list");
+    return {gs_Reason_REASON_OVERLOADED};
+  }
   KeyProof proof;
   const std::string name = kClaimMark + row.name;
   const Status status =

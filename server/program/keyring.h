@@ -57,8 +57,9 @@ class Keyring {
 
   // A session of this claim wants to become a device. Waits for the disk: it happens once in a device's life. NONE: it
   // is enrolled, now or by an earlier grant, under the key that it sent or, where the claim proves its server, under
-  // the one that both ends have found. CLAIM_USED: the name is taken; CLAIM_ENDED; UNEXPECTED_MESSAGE: the request is
-  // not of the claim's kind, or its confirm does not hold; STORAGE: the database failed. A verdict is confirmed where
+  // the one that both ends have found. CLAIM_USED: the name is taken; CLAIM_ENDED; OVERLOADED: the claim has ended
+  // since the handshake, and nothing was computed; UNEXPECTED_MESSAGE: the request is not of the claim's kind, or its
+  // confirm does not hold; STORAGE: the database failed. A verdict is confirmed where
   // the request's confirm held. Logs event=claim_granted or, within kFaultLines, event=claim_refused.
   ClaimVerdict grant_claim(uint32_t claim, const ClaimRequest& request);
 

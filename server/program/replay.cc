@@ -70,9 +70,12 @@ std::unique_ptr<Coordinator> find_beginning(const RunRow& run, const RunParamete
 }  // namespace
 
 std::string dropped_text(uint32_t run, const std::string& what, const CheckpointHead& start) {
-  return what + " of run " + std::to_string(run) + " was dropped, with all records before version " +
-         std::to_string(start.version) +
-         ", as server.journal_keep says; name a later version, or use a copy of the database that has it";
+  const std::string first = std::to_string(start.version);
+  return what + " of run " + std::to_string(run) +
+         (start.is_behind_forgotten
+              ? " cannot be made again: updates before version " + first + " were forgotten (gradstream run forget)"
+              : " was dropped, with all records before version " + first + ", as server.journal_keep says") +
+         "; name a later version, or use a copy of the database that has it";
 }
 
 std::unique_ptr<Coordinator> begin_replay(const RunRow& run, const RunParameters& parameters,

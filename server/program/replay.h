@@ -15,8 +15,8 @@
 
 namespace gradstream {
 
-// Why nothing of `version` is left: a sentence with where the records that are kept begin, and the remedy. start: as
-// Store::read_start() gives it.
+// Why nothing of `what` is left: a sentence with where the records that can be replayed begin, and the remedy. start:
+// as Store::read_start() gives it.
 std::string dropped_text(uint32_t run, const std::string& what, const CheckpointHead& start);
 
 // Where a replay for people may begin.

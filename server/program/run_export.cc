@@ -38,6 +38,10 @@ uint64_t digest_bytes(std::span<const uint8_t> bytes) {
   return digest;
 }
 
+// What the first line calls the records before the beginning.
+constexpr const char* kGoneKeys[] = {"dropped", "forgotten"};
+const char* gone_key(const CheckpointHead& start) { return kGoneKeys[start.is_behind_forgotten ? 1 : 0]; }
+
 class Writer {
  public:
   Writer(const LineageSource& source, const TextSink& out)
@@ -47,10 +51,10 @@ class Writer {
   void begin(const LineageHead& head, const CheckpointHead& start, uint64_t digest) {
     Json first = {{"format", kFormat}, {"run", head.run}, {"version", head.version}, {"model_file", head.model_file}};
     if (start.sequence != 0) {
-      first["dropped"] = {{"before_version", start.version},
-                          {"records", start.sequence},
-                          {"updates", start.update_count},
-                          {"digest", hex(digest)}};
+      first[gone_key(start)] = {{"before_version", start.version},
+                                {"records", start.sequence},
+                                {"updates", start.update_count},
+                                {"digest", hex(digest)}};
     }
     std::string line = text_of(first);
     line.back() = ',';  // the object goes on
@@ -210,7 +214,7 @@ VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out) {
     return VersionSearch::kUnreadable;
   }
   if (!has_any) {
-    return VersionSearch::kNone;
+    return start.sequence != 0 ? VersionSearch::kDropped : VersionSearch::kNone;
   }
   return version == UINT32_MAX || version == *out ? VersionSearch::kFound : VersionSearch::kNotThere;
 }
@@ -264,9 +268,11 @@ bool parse_lineage_head(const std::string& first_line, LineageHead* out) {
     return false;
   }
   *out = {field("run").get<uint32_t>(), field("version").get<uint32_t>(), field("model_file").get<std::string>()};
-  const Json dropped = field("dropped");
-  if (dropped.is_object() && dropped.contains("records") && dropped["records"].is_number_unsigned()) {
-    out->dropped = dropped["records"].get<uint64_t>();
+  for (const char* const key : kGoneKeys) {
+    const Json gone = field(key);
+    if (gone.is_object() && gone.contains("records") && gone["records"].is_number_unsigned()) {
+      out->gone = gone["records"].get<uint64_t>();
+    }
   }
   return out->model_file.find('/') == std::string::npos;
 }

@@ -28,7 +28,7 @@ struct LineageHead {
   uint32_t run = 0;
   uint32_t version = 0;
   std::string model_file;  // beside the lineage, without a folder
-  uint64_t dropped = 0;    // records that the journal had dropped when it was written; write_lineage() finds it itself
+  uint64_t gone = 0;       // records before its beginning, dropped or forgotten; write_lineage() finds it itself
 };
 
 struct LineageSource {
@@ -46,10 +46,9 @@ using TextSink = std::function<bool(std::string_view)>;
 enum class VersionSearch : uint8_t { kFound, kNone, kNotThere, kDropped, kUnreadable };
 VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out);
 
-// Up to and including the record that makes head.version, which the journal must have. Of a journal that was cut it
-// begins behind the cut, and says so. *model: the coordinator that has
-// replayed it. An objection: the journal does not read, or not replay. None also where the sink wants no more;
-// *model is then null.
+// Up to and including the record that makes head.version, which the journal must have. Of a journal that was cut,
+// or has forgotten updates, it begins behind them, and says so. *model: the coordinator that has replayed it. An
+// objection: the journal does not read, or not replay. None also where the sink wants no more; *model is then null.
 Objection write_lineage(const LineageSource& source, const LineageHead& head, const TextSink& out,
                         std::unique_ptr<Coordinator>* model);
 

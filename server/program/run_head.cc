@@ -13,7 +13,7 @@ class HeadCheck {
       : run_(run), heads_(heads), out_(*out) {
     out_.start = start;
     for (; next_ < heads_.size() && heads_[next_].record.sequence < start.sequence && is_good(); ++next_) {
-      is_of_run(heads_[next_]) ? void(++out_.not_kept) : note_bad(HeadFinding::kOther);
+      is_of_run(heads_[next_]) ? void(++out_.not_kept) : note_bad(HeadFinding::kOtherRun);
     }
     pass(start);
   }
@@ -29,7 +29,7 @@ class HeadCheck {
 
   void end() {
     if (is_good() && next_ < heads_.size()) {
-      note_bad(is_of_run(heads_[next_]) ? HeadFinding::kMissing : HeadFinding::kOther);
+      note_bad(is_of_run(heads_[next_]) ? HeadFinding::kMissing : HeadFinding::kOtherRun);
     }
   }
 
@@ -49,7 +49,7 @@ class HeadCheck {
       // The version that a cut begins at stands in no record that is kept.
       const bool is_version_same = !version_ || *version_ == std::pair(head.version, head.digest);
       if (!is_of_run(head) || head.record != at || !is_version_same) {
-        return note_bad(HeadFinding::kOther);
+        return note_bad(is_of_run(head) ? HeadFinding::kOther : HeadFinding::kOtherRun);
       }
       ++out_.contained;
       out_.same_sequence = at.sequence;

@@ -21,18 +21,19 @@ enum class HeadFinding : uint8_t {
   kContained,  // the journal holds the record, with the head's chain, version and digest
   kNotKept,    // it begins behind the record: the head is neither proven nor refuted
   kMissing,    // it ends before the record
-  kOther,      // another record stands there, or another one before it; or the head is of another run
+  kOther,      // another record stands there, or another one before it
+  kOtherRun,   // the head is of another run: its number or its nonce differs
 };
 
 // What a journal is to heads, in order of their sequence.
 struct HeadReport {
   size_t contained = 0;
   size_t not_kept = 0;
-  HeadFinding finding = HeadFinding::kContained;  // kMissing, kOther: of the head `bad`, the first such one
+  HeadFinding finding = HeadFinding::kContained;  // another than kContained: of the head `bad`, the first such one
   size_t bad = 0;                                 // its place among the heads
   uint64_t same_sequence = 0;                     // of the last head that is contained; 0: none is
   ChainHead start;                                // before the first record that is there
-  ChainHead end;                                  // with the last record that was read: all of them, unless kOther
+  ChainHead end;  // with the last record that was read: all of them, unless kOther or kOtherRun
 };
 
 // Reads the whole journal, and proves its chain on the way. heads: in order of their sequence. kCorrupt: the chain

@@ -101,12 +101,18 @@ Objection check_kept_updates(const RunParameters& p) {
     return {};
   }
   const bool has_delay_rule = p.delay->delay_rule != DelayRule::kNone;
+  const bool has_share = p.fold->weight_share_max < 1;
   const std::string goal = p.trigger->buffer_size > 0                                 ? "buffer_size"
                            : p.cohort->cohort_size > 0 && p.trigger->update_goal == 0 ? "cohort_size"
                                                                                       : "update_goal";
+  const std::string wants = " at most, and a version wants " + std::to_string(wanted) + "; lower " + goal;
+  if (!has_delay_rule && !has_share) {
+    return goal + ", clip_norm: the server keeps how long each update of a version is, of " +
+           std::to_string(kClipNormCountMax) + wants + ", or set clip_norm to none";
+  }
   return goal + (has_delay_rule ? ", delay_rule" : ", weight_share_max") +
-         ": the server keeps each update of a version, " + limit + " at most, and a version wants " +
-         std::to_string(wanted) + "; lower " + goal + (has_delay_rule ? "" : ", or set weight_share_max to 1");
+         ": the server keeps each update of a version, " + limit + wants +
+         (has_delay_rule ? "" : ", or set weight_share_max to 1");
 }
 
 Objection check_weight_share(const RunParameters& p) {

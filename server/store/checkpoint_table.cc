@@ -144,6 +144,7 @@ StoreStatus SqliteStore::read_start(CheckpointHead* out) {
   for (const CheckpointHead& head : heads) {
     if (head.sequence >= *forgotten) {
       *out = head;
+      out->is_behind_forgotten = true;
       return StoreStatus::kOk;
     }
   }

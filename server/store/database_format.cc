@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/log.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
@@ -193,18 +194,31 @@ StoreStatus SqliteDatabase::migrate() {
 
 StoreStatus SqliteDatabase::make_chains() {
   std::vector<uint32_t> runs;
+  uint32_t current = 0;  // as current_run() has it, whose rows have no checksum yet
+  bool is_current_active = false;
   {
-    Use use(*this, "SELECT id FROM runs ORDER BY id");
+    Use use(*this, "SELECT id,state FROM runs ORDER BY id");
     int code = use.step();
     for (; code == SQLITE_ROW; code = use.step()) {
       runs.push_back(use.number32(0));
+      const bool is_run_active = is_active(static_cast<StoredRunState>(use.number(1)));
+      current = is_run_active || !is_current_active ? runs.back() : current;
+      is_current_active = is_current_active || is_run_active;
     }
     if (code != SQLITE_DONE) {
       return fail(code, "read the runs");
     }
   }
   for (const uint32_t run : runs) {
-    GS_TRY_STORE(SqliteStore(*this, run).make_chain());
+    std::vector<uint64_t> damaged;
+    GS_TRY_STORE(SqliteStore(*this, run).make_chain(run == current ? nullptr : &damaged));
+    for (const uint64_t sequence : damaged) {
+      log_event(LogLevel::kWarn, "journal_broken",
+                Fields()
+                    .add("run", uint64_t{run})
+                    .add("sequence", sequence)
+                    .add("remedy", "none needed: that run is over; a copy from before may have the record"));
+    }
   }
   return StoreStatus::kOk;
 }

@@ -30,6 +30,9 @@ constexpr const char* kSelectRecords =
 constexpr const char* kSelectChain = "SELECT chain FROM journal WHERE run=?1 AND sequence=?2";
 constexpr const char* kSelectChainEnd =
     "SELECT sequence,chain FROM journal WHERE run=?1 ORDER BY sequence DESC LIMIT 1";
+// From the end backwards, where a chain that is there ends the search.
+constexpr const char* kSelectUnchained =
+    "SELECT coalesce((SELECT max(sequence) FROM journal WHERE run=?1 AND sequence<?2 AND length(chain)=32),0)+1";
 constexpr const char* kSelectIdentity = "SELECT run_nonce,digest FROM runs WHERE id=?1";
 constexpr const char* kBlankRow =
     "UPDATE journal SET loss_before=0, loss_after=0, payload=x'', notes=NULL, crc32c=?3 WHERE run=?1 AND sequence=?2";
@@ -314,14 +317,33 @@ StoreStatus SqliteStore::read_chain(uint64_t sequence, ChainHead* out) {
   return sequence == 0 ? read_first_chain(out) : read_row_chain(sequence, out);
 }
 
+// Of the records up to `last`, which has none: those behind a damaged one got none either.
+Expected<uint64_t> SqliteStore::first_without_chain(uint64_t last) {
+  Use use(database_, kSelectUnchained);
+  use.bind(1, run_);
+  use.bind(2, last);
+  const int code = use.step();
+  return code == SQLITE_ROW ? Expected<uint64_t>(use.number(0)) : database_.fail(code, "read the journal");
+}
+
+// What this store has appended it knows, and needs no statement for each batch.
 StoreStatus SqliteStore::read_chain_end(ChainHead* out) {
+  if (end_) {
+    *out = *end_;
+    return StoreStatus::kOk;
+  }
   {
     Use use(database_, kSelectChainEnd);
     use.bind(1, run_);
     const int code = use.step();
     if (code == SQLITE_ROW) {
       out->sequence = use.number(0);
-      return read_digest(use.blob(1), &out->chain) ? StoreStatus::kOk : fail_damaged_at(out->sequence);
+      if (read_digest(use.blob(1), &out->chain)) {
+        return StoreStatus::kOk;
+      }
+      const Expected<uint64_t> broken = first_without_chain(out->sequence);
+      GS_TRY_STORE(broken);
+      return fail_damaged_at(*broken);
     }
     if (code != SQLITE_DONE) {
       return database_.fail(code, "read the journal");
@@ -343,30 +365,32 @@ StoreStatus SqliteStore::store_chains(std::span<const ChainHead> chains) {
   return StoreStatus::kOk;
 }
 
-StoreStatus SqliteStore::make_chain() {
-  CheckpointHead start;
-  ChainHead first;
-  GS_TRY_STORE(read_start(&start));
-  GS_TRY_STORE(read_first_chain(&first));
-  first.sequence = start.sequence;
+// Of the records behind `first`, as far as they read.
+StoreStatus SqliteStore::chain_rows(const ChainHead& first) {
   JournalChain chain(first);
   std::vector<ChainHead> chains;
   do {
     chains.clear();
-    GS_TRY_STORE(read_rows(chain.head().sequence, [&](const JournalRecord& record, std::span<const uint8_t>) {
-      GS_ASSERT(chain.add(record));  // read_rows() has compared the sequence
-      chains.push_back(chain.head());
-      return chains.size() < kChainedAtOnce;
-    }));
-    GS_TRY_STORE(store_chains(chains));
+    const StoreStatus read =
+        read_rows(chain.head().sequence, [&](const JournalRecord& record, std::span<const uint8_t>) {
+          GS_ASSERT(chain.add(record));  // read_rows() has compared the sequence
+          chains.push_back(chain.head());
+          return chains.size() < kChainedAtOnce;
+        });
+    GS_TRY_STORE(store_chains(chains));  // also of those before one that is damaged
+    GS_TRY_STORE(read);
   } while (!chains.empty());
-  std::vector<StoredHead> heads;
-  GS_TRY_STORE(read_stored_heads(&heads));
+  return StoreStatus::kOk;
+}
+
+// Of the checkpoints from `first` to the record `last`.
+StoreStatus SqliteStore::chain_heads(std::span<const StoredHead> heads, const ChainHead& first, uint64_t last) {
   for (const StoredHead& stored : heads) {
     ChainHead at = first;
-    const bool is_start = stored.head.sequence == start.sequence;
-    if (stored.head.sequence < start.sequence || (stored.head.size == 0 && !is_start)) {
-      continue;  // records behind it are gone, or it does not read and no record needs it
+    const bool is_start = stored.head.sequence == first.sequence;
+    const bool is_there = stored.head.sequence >= first.sequence && stored.head.sequence <= last;
+    if (!is_there || (stored.head.size == 0 && !is_start)) {
+      continue;  // no record of this chain leads there, or it does not read and no record needs it
     }
     if (!is_start) {
       GS_TRY_STORE(read_row_chain(stored.head.sequence, &at));
@@ -374,6 +398,35 @@ StoreStatus SqliteStore::make_chain() {
     GS_TRY_STORE(chain_head(stored.head, at.chain));
   }
   return StoreStatus::kOk;
+}
+
+StoreStatus SqliteStore::make_chain(std::vector<uint64_t>* damaged) {
+  CheckpointHead start;
+  ChainHead first;
+  std::vector<StoredHead> heads;
+  GS_TRY_STORE(read_start(&start));
+  GS_TRY_STORE(read_first_chain(&first));
+  GS_TRY_STORE(read_stored_heads(&heads));
+  first.sequence = start.sequence;
+  for (;;) {
+    broken_sequence_ = 0;
+    const StoreStatus chained = chain_rows(first);
+    if (chained == StoreStatus::kOk) {
+      return chain_heads(heads, first, UINT64_MAX);
+    }
+    if (damaged == nullptr || broken_sequence_ == 0) {
+      return chained;
+    }
+    damaged->push_back(broken_sequence_);
+    GS_TRY_STORE(chain_heads(heads, first, broken_sequence_ - 1));
+    const auto next = std::find_if(heads.begin(), heads.end(), [this](const StoredHead& stored) {
+      return stored.head.sequence >= broken_sequence_ && stored.head.size > 0;
+    });
+    if (next == heads.end()) {
+      return StoreStatus::kOk;
+    }
+    first.sequence = next->head.sequence;  // a replay can begin there: the chain begins anew, as at a cut
+  }
 }
 
 StoreStatus SqliteStore::skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit) {

@@ -56,8 +56,10 @@ class SqliteStore : public Store {
   StoreStatus write_checkpoint(const Checkpoint& checkpoint, uint64_t* written) override;
   StoreStatus cut(const JournalKeep& keep, bool* has_more) override;
   // For a journal of a format without a chain, within a transaction: gives one to its records and checkpoints. Where
-  // the journal was cut, the chain begins with the run's identity at the cut.
-  StoreStatus make_chain();
+  // the journal was cut, the chain begins with the run's identity at the cut. A record that is damaged, and those
+  // behind it up to the next checkpoint that reads, get none, and reading them is kCorrupt. There the chain begins
+  // anew. *damaged <- their sequences; null: the first one is kCorrupt.
+  StoreStatus make_chain(std::vector<uint64_t>* damaged);
 
   // ---- Audit and retention: forgotten_table.cc ----
 
@@ -99,6 +101,9 @@ class SqliteStore : public Store {
   StoreStatus read_rows(uint64_t from, const RowVisit& visit);
   StoreStatus read_row_chain(uint64_t sequence, ChainHead* out);
   StoreStatus read_first_chain(ChainHead* out);
+  Expected<uint64_t> first_without_chain(uint64_t last);
+  StoreStatus chain_rows(const ChainHead& first);
+  StoreStatus chain_heads(std::span<const StoredHead> heads, const ChainHead& first, uint64_t last);
   StoreStatus read_stored_heads(std::vector<StoredHead>* out);
   StoreStatus store_chains(std::span<const ChainHead> chains);
   StoreStatus sign_head(const CheckpointHead& head, const Sha256Digest& chain);

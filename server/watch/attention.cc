@@ -1,7 +1,6 @@
 #include "server/watch/attention.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
@@ -23,16 +22,6 @@ constexpr const char* kIds[] = {
     "units_outlier",   "update_outlier",   "cannot_evaluate", "no_loss",          "old_firmware", "still_falling",
     "settled",         "paused",           "journal_forked",
 };
-
-std::string device_command(const char* verb, const std::string& name) {
-  return std::string("gradstream device ") + verb + " " + (name.starts_with('-') ? "-- " : "") + shell_word(name);
-}
-
-std::string number_of(double value) {
-  std::array<char, 32> text = {};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4).ptr;
-  return {text.data(), end};
-}
 
 bool is_over(gs_RunState state) {
   return state == gs_RunState_RUN_STATE_FINISHED || state == gs_RunState_RUN_STATE_STOPPED;
@@ -58,6 +47,7 @@ struct FleetView {
   uint64_t missing_since_ms = UINT64_MAX;  // when the first of them was heard of last
   SentenceNames left_out;
   SentenceNames long_updates;
+  SentenceNames forked;  // they know another journal
   SentenceNames without_evaluation;
   std::map<std::string, OldFirmware> old_firmware;  // by board
   std::map<std::string, SentenceNames> lacking;     // by what they lack
@@ -117,6 +107,9 @@ void add_device(const DeviceStatus& device, const WatchSnapshot& s, FleetView* o
   }
   if (device.oddity.has_long_updates) {
     out->long_updates.add(device.name);
+  }
+  if (device.oddity.knows_other_journal) {
+    out->forked.add(device.name);
   }
   const bool can_evaluate = (device.image.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
   if (is_heard && !can_evaluate && asks_for_evaluations(s)) {
@@ -194,13 +187,22 @@ void add_storage(Sentences* out) {
              "The file system of the database has " + room + ", and less than " + size_text(little) + " is little.",
              "Free space there. Once it is full, the server makes no version.", "df -h");
   }
-  if (out->s.coordinator.history.journal_forked > 0) {
-    out->add(
-        "journal_forked", AttentionLevel::kSlows,
-        "Devices know records of this run that the database does not have: it is an older copy, or was changed.",
-        "After a restore on purpose nothing is to be done. Else prove the journal by heads that were kept elsewhere.",
-        "gradstream run verify --head heads.log --public head.key.pub");
+}
+
+// Several devices that lie are rarer than a copy that was restored. One that does is not.
+void add_fork(Sentences* out) {
+  const SentenceNames& names = out->fleet.forked;
+  if (names.count() == 0) {
+    return;
   }
+  const bool is_alone = names.count() == 1 && out->fleet.count > 1;
+  out->add(
+      "journal_forked", is_alone ? AttentionLevel::kAdvice : AttentionLevel::kSlows,
+      names.of(out->fleet.count) + names.which(" knows", " know") +
+          " records of this run that the database does not have" +
+          (is_alone ? ", or says so: one device alone may lie." : ": it is an older copy, or was changed."),
+      "After a restore on purpose nothing is to be done. Else prove the journal by heads that were kept elsewhere.",
+      "gradstream run verify --head heads.log --public head.key.pub");
 }
 
 // ---- The run ----
@@ -678,6 +680,7 @@ std::span<const char* const> attention_ids() { return kIds; }
 std::vector<Attention> attention_of(const WatchSnapshot& snapshot) {
   Sentences out(snapshot);
   add_storage(&out);
+  add_fork(&out);
   add_capabilities(&out);
   add_stall(&out);
   add_beginning(&out);

@@ -57,6 +57,16 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string device_command(const char* verb, const std::string& name) {
+  return std::string("gradstream device ") + verb + " " + (name.starts_with('-') ? "-- " : "") + shell_word(name);
+}
+
+std::string number_of(double value) {
+  std::array<char, 32> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4).ptr;
+  return {text.data(), end};
+}
+
 std::string lacks_text(const std::string& lacks) {
   std::string text;
   for (size_t at = 0; at < lacks.size();) {

@@ -16,6 +16,10 @@ std::string duration_text(uint64_t time_ms);
 std::string size_text(uint64_t bytes);
 // The word as a shell takes it: in quotes where it needs them.
 std::string shell_word(const std::string& word);
+// "gradstream device VERB NAME", for a shell.
+std::string device_command(const char* verb, const std::string& name);
+// With four digits at most.
+std::string number_of(double value);
 // "problem:logistic,manifold:sphere" as people say it.
 std::string lacks_text(const std::string& lacks);
 // What devices that lack it want. firmware: the release that they run; empty: it is not known.

@@ -320,6 +320,7 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .add("left_out", device.oddity.is_left_out)
       .add("norm_ratio", device.oddity.norm_ratio)
       .add("clipped_share", device.oddity.clipped_share)
+      .add("journal_forked", device.oddity.knows_other_journal)
       .add("board", device.board)
       .add("firmware", device.firmware_version)
       .word("reset_cause", reset_cause_text(device.image.reset_cause))

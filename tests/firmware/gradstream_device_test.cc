@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "firmware/floors.h"
 #include "firmware/linked_problem.h"
 #include "runtime/link/port.h"
 #include "tests/support/fake_application.h"
@@ -126,7 +127,39 @@ void refuse_by_default() {
 
 TEST(GradstreamDevice, WithoutAWordItsFloorsAreSafe) { IN_A_PROCESS(refuse_by_default()); }
 
-// Each member of gs_privacy reaches the client.
+// Each member of gs_privacy reaches the client, and none in the place of another: one at a time says it, all others are
+// zero.
+TEST(GradstreamDevice, EachFloorOfTheApplicationIsThatFloorOfTheClient) {
+  struct Case {
+    gs_privacy said;
+    bool refuses_sums = false;
+    PrivacyFloors heard;
+  };
+  const Case cases[] = {
+      {{}, false, {}},
+      {{.batch_size_min = 11}, false, {.batch_size_min = 11}},
+      {{.local_step_count_min = 12}, false, {.local_step_count_min = 12}},
+      {{.scalars_per_sample_max = 13}, false, {.scalars_per_sample_max = 13}},
+      {{.sums_samples_min = 14}, false, {.sums_samples_min = 14}},
+      {{.trials_samples_min = 15}, false, {.trials_samples_min = 15}},
+      {{.refuses_tangents = true}, false, {.refuses_tangents = true}},
+      {{.sends_losses = true}, false, {.sends_losses = true}},
+      {{.skips_evaluation = true}, false, {.skips_evaluation = true}},
+      {{.sample_count = GS_COUNT_NONE}, false, {.sample_count = SampleCountForm::kNone}},
+      {{.sample_count = GS_COUNT_EXACT}, false, {.sample_count = SampleCountForm::kExact}},
+      {{}, true, {.refuses_sums = true}},
+  };
+  const auto members = [](const PrivacyFloors& f) {
+    return std::vector<uint32_t>{f.batch_size_min,   f.local_step_count_min, f.scalars_per_sample_max,
+                                 f.sums_samples_min, f.trials_samples_min,   f.refuses_tangents,
+                                 f.sends_losses,     f.skips_evaluation,     static_cast<uint32_t>(f.sample_count),
+                                 f.refuses_sums};
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(members(floors_of(one.said, one.refuses_sums)), members(one.heard)) << &one - cases;
+  }
+}
+
 void train_above_own_floors() {
   FakeWorld world(run_of({3, 1}));
   Memory memory;

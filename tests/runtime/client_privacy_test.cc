@@ -118,21 +118,39 @@ TEST(ClientPrivacy, LossesStayWhereTheOwnerDoesNotSendThem) {
   }
 }
 
-// An upload that was saved with its losses goes out without them once its owner has said so.
-TEST(ClientPrivacy, ASavedUploadGoesOutUnderTheFloorsOfNow) {
-  FlooredDevice device;
-  device.config.floors.sends_losses = true;
-  FakeServer server{FakeRun{}};
-  Updates updates(server);
-  FakeLink link(device, server);
-  ASSERT_TRUE(link.run_until([&] { return !link.saves.empty() && link.client().counters().tasks_done == 1; }));
-  ASSERT_TRUE(updates.scalars.empty());
-  device.config.floors.sends_losses = false;
-  link.restart();
-  ASSERT_TRUE(link.run_to_end());
-  ASSERT_EQ(updates.scalars.size(), 4U);
-  EXPECT_EQ(updates.scalars[0].task_sequence, 1U);
-  EXPECT_EQ(updates.scalars[0].loss_before, 0);
+// An upload was made under the floors of its time, with all that it says. Under others it does not leave the device,
+// and its task counts as lost; under the same ones it is sent after a restart.
+TEST(ClientPrivacy, AnUploadThatWasSavedUnderOtherFloorsIsNotSent) {
+  using Change = void (*)(PrivacyFloors*);
+  const Change changes[] = {[](PrivacyFloors*) {},
+                            [](PrivacyFloors* f) { f->sums_samples_min = kSumSamplesFloor; },  // the default, said
+                            [](PrivacyFloors* f) { f->batch_size_min = 5; },
+                            [](PrivacyFloors* f) { f->local_step_count_min = 2; },
+                            [](PrivacyFloors* f) { f->scalars_per_sample_max = 9; },
+                            [](PrivacyFloors* f) { f->sums_samples_min = 31; },
+                            [](PrivacyFloors* f) { f->trials_samples_min = 33; },
+                            [](PrivacyFloors* f) { f->refuses_tangents = true; },
+                            [](PrivacyFloors* f) { f->sends_losses = false; },
+                            [](PrivacyFloors* f) { f->skips_evaluation = true; },
+                            [](PrivacyFloors* f) { f->refuses_sums = true; },
+                            [](PrivacyFloors* f) { f->sample_count = SampleCountForm::kNone; }};
+  for (const Change& change : changes) {
+    const size_t index = static_cast<size_t>(&change - changes);
+    const bool is_same = index < 2;
+    FlooredDevice device;
+    device.config.floors.sends_losses = true;
+    FakeServer server{FakeRun{}};
+    Updates updates(server);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !link.saves.empty() && link.client().counters().tasks_done == 1; }));
+    ASSERT_TRUE(updates.scalars.empty());
+    change(&device.config.floors);
+    link.restart();
+    ASSERT_TRUE(link.run_to_end()) << index;
+    ASSERT_EQ(updates.scalars.size(), 4U) << index;
+    EXPECT_EQ(updates.scalars[0].task_sequence, is_same ? 1U : 2U) << index;
+    EXPECT_EQ(updates.scalars[0].loss_before != 0, device.config.floors.sends_losses) << index;
+  }
 }
 
 TEST(ClientPrivacy, TheNumberOfSamplesIsToldAsTheOwnerSays) {

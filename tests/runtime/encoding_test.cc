@@ -196,6 +196,23 @@ TEST(Encoding, RefusesWhatIsNotFinite) {
   EXPECT_EQ(decode_status(Encoding::kF32, {0, 0, 0xc0, 0x7f}, 1), Status::kNotFinite);
 }
 
+TEST(Encoding, RefusesWhatIsNotFiniteInAnyPlace) {
+  for (size_t place = 0; place < 9; ++place) {
+    std::vector<Real> values(9, Real{1});
+    std::vector<uint8_t> bytes(encoded_size(Encoding::kF32, values.size()));
+    EXPECT_EQ(encode_values(Encoding::kF32, values.size(), values.data(), bytes.data()), Status::kOk);
+    std::vector<Real> decoded(9);
+    EXPECT_EQ(decode_values(Encoding::kF32, decoded.size(), bytes.data(), bytes.size(), decoded.data()), Status::kOk);
+    EXPECT_EQ(decoded, values);
+    bytes[4 * place + 3] = 0x7f;
+    bytes[4 * place + 2] = 0xc0;
+    EXPECT_EQ(decode_values(Encoding::kF32, decoded.size(), bytes.data(), bytes.size(), decoded.data()),
+              Status::kNotFinite);
+    values[place] = -kInfinity;
+    EXPECT_EQ(encode_values(Encoding::kF32, values.size(), values.data(), bytes.data()), Status::kNotFinite);
+  }
+}
+
 TEST(Encoding, RefusesWhatNoEncoderMakes) {
   EXPECT_EQ(decode_status(Encoding::kInt8, {0x80, 0x3f, 0x80}, 1), Status::kDataCorrupt);  // -128
   EXPECT_EQ(decode_status(Encoding::kInt8, {0x80, 0xbf, 1}, 1), Status::kDataCorrupt);     // negative scale

@@ -387,6 +387,23 @@ TEST_F(AttentionTest, UpdatesThatAreLongAgainAndAgain) {
   EXPECT_THAT(said("update_outlier").remedy, HasSubstr("raise clip_factor"));
 }
 
+TEST_F(AttentionTest, DevicesThatKnowAnotherJournal) {
+  devices_[2].oddity.knows_other_journal = true;
+  const Attention one = said("journal_forked");
+  EXPECT_EQ(one.text,
+            "pump-3 knows records of this run that the database does not have, or says so: one device alone may lie.");
+  EXPECT_EQ(one.level, AttentionLevel::kAdvice);
+  devices_[4].oddity.knows_other_journal = true;
+  const Attention two = said("journal_forked");
+  EXPECT_EQ(two.text,
+            "2 of 12 devices (pump-3 and pump-5) know records of this run that the database does not have: it is an "
+            "older copy, or was changed.");
+  EXPECT_EQ(two.level, AttentionLevel::kSlows);
+  EXPECT_THAT(two.command, HasSubstr("run verify"));
+  devices_[2].is_revoked = devices_[4].is_revoked = true;
+  EXPECT_EQ(said("journal_forked").text, "");
+}
+
 TEST_F(AttentionTest, UnitsEvaluationsAndFirmware) {
   s_.outliers = {{"pump-4", 7, 100, 3.25}};
   EXPECT_EQ(said("units_outlier").text,

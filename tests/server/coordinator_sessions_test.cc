@@ -156,6 +156,35 @@ TEST(CoordinatorSessions, ARestoredCopyIsNamedByTheFirstDeviceAndServesIt) {
   EXPECT_EQ(same->coordinator->counters().history.journal_forked, 0U);
 }
 
+// Each device once, until it fits again a day later, or takes part no more.
+TEST(CoordinatorSessions, DevicesThatKnowAnotherJournalAreCounted) {
+  KnownJournal known;
+  known.server.hello(2, good_hello(1));
+  known.server.hello(3, good_hello(1));
+  const gs_Hello of_2 = hello_with(welcome_of(known.server, 2));
+  const gs_Hello of_3 = hello_with(welcome_of(known.server, 3));
+  const auto older = known.restored(6);
+  const auto knows_other = [&older](uint32_t device) {
+    return older->coordinator->device_statuses()[device].oddity.knows_other_journal;
+  };
+  older->hello(2, of_2);
+  older->hello(2, of_2);
+  EXPECT_FALSE(older->has_log("devices=2")) << "the same one twice";
+  older->hello(3, of_3);
+  EXPECT_TRUE(older->has_log("devices=2"));
+  older->hello(3, hello_with(welcome_of(*older, 3)));
+  EXPECT_TRUE(knows_other(2) && knows_other(3)) << "an operator has the time to see it";
+  older->now_ms += kForkToldMs;
+  older->hello(3, hello_with(welcome_of(*older, 3)));
+  EXPECT_TRUE(knows_other(2));
+  EXPECT_FALSE(knows_other(3));
+  older->coordinator->on_device_disabled(2, older->now_ms);
+  older->coordinator->on_device_restored(2, older->now_ms);
+  EXPECT_FALSE(knows_other(2));
+  older->hello(3, of_3);
+  EXPECT_TRUE(knows_other(3)) << "a difference counts anew";
+}
+
 TEST(CoordinatorSessions, AHistoryThatWentAnotherWayIsNamed) {
   KnownJournal known;
   known.server.hello(2, good_hello(1));

@@ -334,11 +334,27 @@ TEST(CoordinatorStages, WhereNobodyHasEnoughSamplesForItsFloorTheRunStallsByName
   const StallCause& cause = server.coordinator->stall_cause();
   EXPECT_EQ(cause.cause, "privacy");
   EXPECT_NE(cause.text.find("4 of 4 devices (d0,d1,d2,d3) refuse sums over the columns of samples, by the floor "
-                            "unit_sums of their owners: the run has 8 and the least is 32"),
+                            "unit_sums of their owners: d3 has 8 samples and the least is 32"),
             std::string::npos)
       << cause.text;
   EXPECT_NE(cause.remedy.find("centre = \"none\" and scale = \"none\""), std::string::npos) << cause.remedy;
   EXPECT_NE(cause.remedy.find("--sums-samples-min"), std::string::npos);
+}
+
+// What was summed for another run, or tried from a damaged model, says so by its digest, as updates do.
+TEST(CoordinatorStages, AnAnswerFromAnotherModelIsRefused) {
+  UnitsServer server(units_run());
+  server.start();
+  server.join(4);
+  server.stage_round(4);
+  for (uint32_t device = 0; device < 2; ++device) {
+    server.pull(device);
+    server.base_digest = server.coordinator->digest() ^ device;
+    server.answer(device);
+  }
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(server.ack(1)->reason, gs_Reason_REASON_WRONG_VERSION);
 }
 
 // Sums of a liar are refused by device, column, value and limit, and the fleet goes on without it.

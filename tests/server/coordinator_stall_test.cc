@@ -144,7 +144,7 @@ TEST(CoordinatorStall, AFloorOfTheOwnersIsNamedWithItsNumbersAndTheKey) {
   EXPECT_EQ(cause.cause, "privacy");
   EXPECT_THAT(cause.text,
               testing::HasSubstr("1 of 2 devices (d0) refuse estimates over samples, by the floor batch_size "
-                                 "of their owners: the run has 1 and the least is 8"));
+                                 "of their owners: a task of d0 has 1 and the least is 8"));
   EXPECT_THAT(cause.text, testing::HasSubstr("also privacy: 1 of 2 devices (d1) refuse updates of scalars a sample"));
   EXPECT_THAT(cause.remedy, testing::HasSubstr("a larger batch_size"));
   EXPECT_THAT(cause.remedy, testing::HasSubstr("--batch-size-min"));

@@ -5,6 +5,7 @@
 
 #include "runtime/base/crc32c.h"
 #include "server/store/journal_table.h"
+#include "tests/support/server_peer.h"
 #include "tests/support/store_support.h"
 
 namespace gradstream {
@@ -14,9 +15,10 @@ using testing::HasSubstr;
 
 constexpr uint64_t kCount = 2300;  // more than are chained at once
 
-// Of format 8: a run with records and two checkpoints, of which the second is at the record in the middle.
+// Of format 8: a run with records and two checkpoints, of which the second is at the record in the middle. Perhaps
+// another one after it, with three records.
 struct Old {
-  Old() : path(folder.file("a.db")) {
+  explicit Old(bool has_next = false) : path(folder.file("a.db")) {
     {
       SqliteDatabase database;
       EXPECT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
@@ -29,6 +31,11 @@ struct Old {
         EXPECT_EQ(store.read_chain(sequence, &chains.emplace_back()), StoreStatus::kOk);
       }
       EXPECT_EQ(store.read_chain_end(&chains.emplace_back()), StoreStatus::kOk);
+      if (has_next) {
+        EXPECT_TRUE(database.set_run_state(1, StoredRunState::kFinished) == StoreStatus::kOk);
+        EXPECT_EQ(value_of(database.create_run(run_row())), 2U);
+        EXPECT_EQ(SqliteStore(database, 2).append(batch_of(1, 3)), StoreStatus::kOk);
+      }
     }
     edit(path, kToFormat8);
     for (const uint64_t sequence : {uint64_t{100}, kCount / 2}) {
@@ -105,6 +112,61 @@ TEST(DatabaseFormat, ADamagedRecordIsNamedAndNothingIsChained) {
   edit(old.path, "UPDATE journal SET weight=weight-1 WHERE sequence=1200");
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(old.path)), StoreStatus::kOk) << database.error();
+}
+
+// The run that is served must not wait for a copy of a run that is over.
+TEST(DatabaseFormat, ADamagedRecordOfAPastRunIsNamedAndTheFileOpens) {
+  Old old(true);
+  edit(old.path, "UPDATE journal SET weight=weight+1 WHERE run=1 AND sequence=1200");
+  for (int opening = 0; opening < 2; ++opening) {
+    const LogCapture log;
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(old.path)), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(log.count("journal_broken"), opening == 0 ? 1U : 0U);
+    if (opening == 0) {
+      EXPECT_THAT(log.find("journal_broken"), HasSubstr("run=1 sequence=1200 "));
+    }
+    SqliteStore past(database, 1);
+    uint64_t count = 0;
+    EXPECT_EQ(past.read([&](const JournalRecord& record) { return record == record_of(++count); }),
+              StoreStatus::kCorrupt);
+    EXPECT_EQ(count, 1199U);
+    EXPECT_EQ(past.broken_sequence(), 1200U);
+    ChainHead end;
+    EXPECT_EQ(past.read_chain(kCount / 2, &end), StoreStatus::kOk);
+    EXPECT_EQ(end, old.chains[1]);
+    EXPECT_EQ(SqliteStore(database, 1).read_chain_end(&end), StoreStatus::kCorrupt);
+    EXPECT_THAT(database.error(), HasSubstr("damaged at sequence 1200"));
+    SqliteStore current(database, 2);
+    EXPECT_EQ(current.read([](const JournalRecord&) { return true; }), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(current.read_chain_end(&end), StoreStatus::kOk);
+    EXPECT_EQ(end.sequence, 3U);
+  }
+}
+
+// A later checkpoint needs no record before it.
+TEST(DatabaseFormat, BehindADamagedRecordTheChainBeginsAnewAtACheckpoint) {
+  Old old(true);
+  edit(old.path, "UPDATE journal SET weight=weight+1 WHERE run=1 AND sequence IN (50,500)");
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(old.path)), StoreStatus::kOk) << database.error();
+  SqliteStore past(database, 1);
+  std::vector<CheckpointHead> heads;
+  ASSERT_EQ(past.read_heads(&heads), StoreStatus::kOk);
+  ASSERT_EQ(heads.size(), 2U);
+  for (const CheckpointHead& head : heads) {
+    EXPECT_EQ(head.size, 3U) << "it reads";
+    ChainHead chain;
+    ASSERT_EQ(past.read_chain(head.sequence, &chain), StoreStatus::kOk);
+    EXPECT_EQ(chain.chain, chain_start({1, 0, run_row().digest}).chain);
+  }
+  uint64_t count = kCount / 2;
+  EXPECT_EQ(past.read_after(count, [&](const JournalRecord& record) { return record == record_of(++count); }),
+            StoreStatus::kOk)
+      << database.error();
+  EXPECT_EQ(count, kCount);
+  EXPECT_EQ(past.read([](const JournalRecord&) { return true; }), StoreStatus::kCorrupt);
+  EXPECT_EQ(past.broken_sequence(), 50U);
 }
 
 }  // namespace

@@ -54,6 +54,13 @@ TEST(FoldKeys, EveryBadClipIsRefusedByItsKey) {
          p->fold.keys().clip_norm = ClipNorm::kMedian;
          p->trigger->device_count = 2049;
        }},
+      {"update_goal, clip_norm: the server keeps how long each update of a version is, of 4194304 at most, and a "
+       "version "
+       "wants 4194305; lower update_goal, or set clip_norm to none",
+       [](RunParameters* p) {
+         p->fold.keys().clip_norm = ClipNorm::kTrailing;
+         p->trigger->device_count = kClipNormCountMax + 1;
+       }},
   };
   expect_refused(scalar_parameters(), cases);
   const RefusedCase tangent_cases[] = {

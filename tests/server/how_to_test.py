@@ -181,6 +181,11 @@ class HowTo(unittest.TestCase):
         self.assertEqual(server.end(), 0)
         self.assertIn("forgotten=3 ", self.told("audit.md", "gradstream run forget --device NAME", NAME="kitchen"))
         self.assertIn("state=contained", self.told("audit.md", verify))
+        for verb in ("run export", "model export --version 0"):
+            done = subprocess.run(shlex.split(f"gradstream {verb} --out gone.npy"), cwd=self.home, env=self.environment,
+                                  check=False, text=True, stderr=subprocess.PIPE, timeout=SECONDS_MAX)
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertIn("were forgotten (gradstream run forget)", done.stderr)
         with contextlib.closing(sqlite3.connect(self.home / "fleet.db")) as database, database:
             database.execute("DELETE FROM journal WHERE sequence=(SELECT max(sequence) FROM journal)")
         done = subprocess.run(shlex.split(verify), cwd=self.home, env=self.environment, check=False, text=True,

@@ -396,6 +396,24 @@ TEST(JournalTable, EveryStoreMakesTheSameChain) {
   EXPECT_EQ(memory.read_chain(kShortCount + 1, &end), StoreStatus::kCorrupt);
 }
 
+// A server asks after each batch: what the store has just written it knows without a statement.
+TEST(JournalTable, TheEndOfWhatItHasAppendedIsKnownWithoutARead) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
+  ASSERT_EQ(value_of(database.create_run(run_row())), 1U);
+  SqliteStore store(database, 1);
+  ASSERT_EQ(store.append(batch_of(1, 3)), StoreStatus::kOk);
+  ChainHead written;
+  ASSERT_EQ(SqliteStore(database, 1).read_chain_end(&written), StoreStatus::kOk);
+  edit(folder.file("a.db"), "DELETE FROM journal WHERE sequence=3");
+  ChainHead end;
+  EXPECT_EQ(store.read_chain_end(&end), StoreStatus::kOk);
+  EXPECT_EQ(end, written);
+  EXPECT_EQ(SqliteStore(database, 1).read_chain_end(&end), StoreStatus::kOk);
+  EXPECT_EQ(end.sequence, 2U) << "another one reads";
+}
+
 TEST(JournalTable, ABatchThatDoesNotFollowIsRefused) {
   Chained journal;
   SqliteStore store(journal.database, 1);

@@ -261,6 +261,25 @@ TEST_F(ProvenClaim, EnrolsTheKeyThatBothEndsFind) {
   EXPECT_EQ(look_up("kitchen")->key, DeviceKey(proof.device_key));
 }
 
+// A session that began before the end. The public key of zeros, which no proof takes, shows that none is tried.
+TEST_F(ProvenClaim, AnEndedClaimIsProvenToNobody) {
+  ClaimProof proof;
+  ClaimRequest request = prepare("kitchen", 5, &proof);
+  std::ranges::fill(request.device.key, uint8_t{0});
+  EXPECT_EQ(keyring_.grant_claim(claim_, request).reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  EXPECT_TRUE(value_of(database_.command.end_claim("batch", now_ms_)));
+  for (int way = 0; way < 2; ++way) {  // ended by hand, and by its time
+    const ClaimVerdict verdict = keyring_.grant_claim(claim_, request);
+    EXPECT_EQ(verdict.reason, gs_Reason_REASON_OVERLOADED) << "the device comes again, and is refused in the handshake";
+    EXPECT_FALSE(verdict.is_confirmed);
+    claim_ = add_claim("expired", 2, true);
+    now_ms_ = 2000;
+  }
+  EXPECT_EQ(log_.count("claim_refused"), 3U);
+  EXPECT_THAT(log_.find("claim_refused"), HasSubstr("reason="));
+  EXPECT_TRUE(database_.devices().empty());
+}
+
 // Somebody between the two, who holds the claim's file too: what he changes is refused, and nobody is enrolled.
 TEST_F(ProvenClaim, OneFlippedBitOfARequestEnrolsNobody) {
   KeyProof proof;

@@ -111,7 +111,7 @@ export const NEEDS = [
   {
     id: 'journal_forked',
     level: 'slows',
-    text: 'Devices know records of this run that the database does not have: it is an older copy, or was changed.',
+    text: '7 of 12 devices (a, b, c and 4 others) know records of this run that the database does not have: it is an older copy, or was changed.',
     remedy: 'After a restore on purpose nothing is to be done. Else prove the journal by heads that were kept elsewhere.',
     command: 'gradstream run verify --head heads.log --public head.key.pub',
   },

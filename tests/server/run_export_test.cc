@@ -180,12 +180,63 @@ TEST(RunExport, ACutJournalSaysWhatIsNotThere) {
   EXPECT_EQ(lineage["model"], whole["model"]);
   LineageHead head;
   ASSERT_TRUE(parse_lineage_head(text.substr(0, text.find('\n')), &head));
-  EXPECT_EQ(head.dropped, lineage["dropped"]["records"]);
+  EXPECT_EQ(head.gone, lineage["dropped"]["records"]);
   uint32_t version = 0;
   EXPECT_EQ(find_version(e.server.store, 3, &version), VersionSearch::kDropped);
   EXPECT_EQ(find_version(e.server.store, 4, &version), VersionSearch::kFound);
   EXPECT_EQ(find_version(e.server.store, 9, &version), VersionSearch::kNotThere);
   EXPECT_EQ(find_version(e.server.store, UINT32_MAX, &version), VersionSearch::kFound);
+}
+
+// A journal whose updates before its beginning were forgotten.
+class ForgottenStart : public Store {
+ public:
+  explicit ForgottenStart(Store& inner) : inner_(inner) {}
+  StoreStatus append(std::span<const JournalRecord> batch) override { return inner_.append(batch); }
+  StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override {
+    return inner_.read_after(sequence, visit);
+  }
+  StoreStatus read_start(CheckpointHead* out) override {
+    const StoreStatus status = inner_.read_start(out);
+    out->is_behind_forgotten = true;
+    return status;
+  }
+  StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override {
+    return inner_.read_checkpoint({head.sequence, head.version, head.update_count, head.size}, out);
+  }
+
+ private:
+  Store& inner_;
+};
+
+TEST(RunExport, BehindUpdatesThatWereForgottenItSaysSo) {
+  Exported e;
+  e.server.coordinator->set_checkpoints(1, 0);
+  for (int round = 0; round < 3; ++round) {
+    e.server.round(3);
+  }
+  for (const Checkpoint& checkpoint : e.server.checkpoints) {
+    uint64_t written = 0;
+    ASSERT_EQ(e.server.store.write_checkpoint(checkpoint, &written), StoreStatus::kOk);
+  }
+  bool has_more = false;
+  ASSERT_EQ(e.server.store.cut({false, 0, 2}, &has_more), StoreStatus::kOk);
+  const Json cut = Json::parse(e.text(5));
+  ForgottenStart journal(e.server.store);
+  std::string text;
+  std::unique_ptr<Coordinator> model;
+  const auto take = [&](std::string_view piece) {
+    text += piece;
+    return true;
+  };
+  const LineageSource source = {e.run, e.server.parameters, e.devices, journal};
+  EXPECT_EQ(write_lineage(source, {7, 5, "m.npy"}, take, &model).sentence, "");
+  const Json lineage = Json::parse(text);
+  EXPECT_FALSE(lineage.contains("dropped"));
+  EXPECT_EQ(lineage["forgotten"], cut["dropped"]);
+  LineageHead head;
+  ASSERT_TRUE(parse_lineage_head(text.substr(0, text.find('\n')), &head));
+  EXPECT_EQ(head.gone, cut["dropped"]["records"]);
 }
 
 TEST(RunExport, AJournalThatWasChangedIsNoticed) {

@@ -125,7 +125,8 @@ TEST_F(RunHeads, EachFieldOfAHeadCounts) {
   others[5].record.sequence += 1;
   for (const JournalHead& other : others) {
     const HeadReport found = report({heads_[3], other});
-    EXPECT_EQ(found.finding, HeadFinding::kOther) << head_text(other);
+    const bool is_of_run = other.run == good.run && other.run_nonce == good.run_nonce;
+    EXPECT_EQ(found.finding, is_of_run ? HeadFinding::kOther : HeadFinding::kOtherRun) << head_text(other);
     EXPECT_EQ(found.bad, 1U);
     EXPECT_EQ(found.same_sequence, heads_[3].record.sequence);
   }

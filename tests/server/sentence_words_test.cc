@@ -18,6 +18,8 @@ TEST(SentenceWords, PeopleReadThem) {
   EXPECT_EQ(shell_word("pump-12"), "pump-12");
   EXPECT_EQ(shell_word("a b"), "'a b'");
   EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(device_command("disable", "-a b"), "gradstream device disable -- '-a b'");
+  EXPECT_EQ(number_of(3.14159), "3.142");
 }
 
 TEST(SentenceWords, AClauseBecomesASentence) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <mbedtls/sha256.h>
 
 namespace gradstream {
 namespace {
@@ -31,6 +32,17 @@ TEST(Sha256, GivesThePublishedDigests) {
       {std::string(1'000'000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
   for (const auto& [text, digest] : cases) {
     EXPECT_EQ(hex_of(sha256(bytes_of(text))), digest) << text.size();
+  }
+}
+
+// Of each length up to some blocks, with another library.
+TEST(Sha256, IsThatOfMbedTls) {
+  std::vector<uint8_t> bytes;
+  for (size_t size = 0; size <= 300; ++size) {
+    Sha256Digest digest = {};
+    ASSERT_EQ(mbedtls_sha256(bytes.data(), bytes.size(), digest.data(), 0), 0);
+    EXPECT_EQ(sha256(bytes), digest) << size;
+    bytes.push_back(static_cast<uint8_t>(7 * size + 1));
   }
 }
 

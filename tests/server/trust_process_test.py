@@ -34,7 +34,7 @@ def check_one_sample(home):
         line = run.expect(run.server, "event=task_refused")
         check("reason=privacy floor=batch_size value=1 least=8" in line, line)
         stall = run.expect_cause("privacy", "by the floor batch_size of their owners",
-                                 "the run has 1 and the least is 8", "--batch-size-min")
+                                 " has 1 and the least is 8", "--batch-size-min")
         check("a larger batch_size" in stall["remedy"], stall["remedy"])
         devices = json.loads(run.get("/status/devices")[1])["devices"]
         check({device["last_floor"] for device in devices} == {"batch_size"}, f"/status/devices has {devices}")

@@ -52,6 +52,7 @@ struct UnitsServer : TestServer {
       piece.base_version = of.version;
       piece.steps_done = 1;
       piece.encoding = gs_Encoding_ENCODING_WORDS;
+      piece.base_digest = base_digest;
       piece.first_value = static_cast<uint32_t>(begin / 8);
       piece.value_count = static_cast<uint32_t>(words.size());
       piece.crc32c = crc32c(0, bytes.data(), bytes.size());
@@ -83,6 +84,7 @@ struct UnitsServer : TestServer {
   }
 
   std::vector<SampleRows> tables;
+  uint64_t base_digest = 0;  // that answers say; 0: none
 };
 
 }  // namespace gradstream
