@@ -20,11 +20,12 @@ DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/
              "docs/how-to/*.md", "docs/reference/*.md")
 COPYRIGHT = b"""gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.
 libsodium: ISC; nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog, fmt, JSON for Modern C++, uPlot: MIT.
-SQLite: public domain.
+SQLite: public domain. Nettle, linked as an archive: LGPL-3.0-or-later; its source is Debian's package nettle, and
+gradstream's own source links the program anew.
 The text of uPlot stands in front of the /uplot.js that the program serves; the others:
 """
-LINKED = ("libasio-dev", "libcli11-dev", "libfmt-dev", "libspdlog-dev", "libsqlite3-dev", "libtomlplusplus-dev", "nettle-dev",
-          "nlohmann-json3-dev")
+LINKED = ("libasio-dev", "libcli11-dev", "libfmt-dev", "libspdlog-dev", "libsqlite3-dev", "libtomlplusplus-dev",
+          "nettle-dev", "nlohmann-json3-dev")
 CONFFILES = ("/etc/gradstream/gradstream.toml",)
 DESCRIPTION = """\
 federated learning: the aggregation server
