@@ -149,6 +149,13 @@ class Aggregator {
     static_cast<void>(device);
     return {};
   }
+  // What the clip has left of the device's update from the model of base_version, where the rule remembers it or has
+  // just taken it in; kClipScaleOne: all of it, or there is no such update.
+  virtual uint32_t remembered_clip(uint32_t device, uint32_t base_version) const {
+    static_cast<void>(device);
+    static_cast<void>(base_version);
+    return kClipScaleOne;
+  }
   // Of a rule that clips; else no norms.
   virtual ClipTally clip_tally() const { return {}; }
   // Of the update that was prepared last, where a radius was set. A clip by the version's own median knows no scale

@@ -61,6 +61,9 @@ class AggregatorClipped : public Aggregator {
     inner_->exchange(io);
   }
   std::optional<uint32_t> stamp(uint32_t device) const override { return inner_->stamp(device); }
+  uint32_t remembered_clip(uint32_t device, uint32_t base_version) const override {
+    return inner_->remembered_clip(device, base_version);
+  }
 
   ClipTally clip_tally() const override {
     ClipTally tally;
