@@ -443,5 +443,63 @@ TEST(AggregatorClipped, AMemoryHoldsWhatIsLeft) {
   }
 }
 
+// Two agree and the third pulls the other way, as long as they are.
+TEST(AggregatorClipped, TheCosinesAreThoseToTheSum) {
+  for (const RunParameters& p : plain_runs()) {
+    TestRule rule(clipped(p, ClipNorm::kMedian));
+    const std::vector<Real> values = values_of(p, 0);
+    std::vector<Real> against = values;
+    for (Real& value : against) {
+      value = -value;
+    }
+    for (uint32_t device = 0; device < 3; ++device) {
+      ASSERT_EQ(rule.rule->add(input_of(p, device, device == 1 ? against : values)), Status::kOk);
+    }
+    ClipTally tally = rule.rule->clip_tally();
+    rule.rule->add_cosines(&tally);
+    ASSERT_EQ(tally.norms.size(), 3U);
+    EXPECT_NEAR(tally.norms[0].cosine, 1, 1e-9);
+    EXPECT_NEAR(tally.norms[1].cosine, -1, 1e-9);
+    EXPECT_NEAR(tally.norms[2].cosine, 1, 1e-9);
+  }
+}
+
+// What a liar adds is what the clip leaves of it: ten honest ones outweigh a factor of 4, and a thousand times would
+// outweigh them.
+TEST(AggregatorClipped, TheCosinesAreToTheClippedSum) {
+  const RunParameters p = plain_runs().front();
+  TestRule rule(clipped(p, ClipNorm::kMedian));
+  const std::vector<Real> values = values_of(p, 0);
+  for (uint32_t device = 0; device < kDevices; ++device) {
+    std::vector<Real> said = values;
+    for (Real& value : said) {
+      value *= device == 0 ? -1000 : 1;
+    }
+    ASSERT_EQ(rule.rule->add(input_of(p, device, said)), Status::kOk);
+  }
+  ClipTally tally = rule.rule->clip_tally();
+  rule.rule->add_cosines(&tally);
+  EXPECT_NEAR(tally.norms[0].cosine, -1, 1e-9);
+  EXPECT_NEAR(tally.norms[1].cosine, 1, 1e-9);
+}
+
+TEST(AggregatorClipped, WhatKeepsNoUpdatesAndLateOnesHaveNoCosine) {
+  const RunParameters p = plain_runs().front();
+  for (const ClipNorm norm : {ClipNorm::kTrailing, ClipNorm::kMedian}) {
+    TestRule rule(clipped(p, norm));
+    for (uint32_t device = 0; device < 3; ++device) {
+      const std::vector<Real> values = values_of(p, device);
+      FoldInput input = input_of(p, device, values);
+      input.base_version = device == 2 ? 1 : 2;
+      ASSERT_EQ(rule.rule->add(input), Status::kOk);
+    }
+    ClipTally tally = rule.rule->clip_tally();
+    rule.rule->add_cosines(&tally);
+    for (uint32_t device = 0; device < 3; ++device) {
+      EXPECT_EQ(tally.norms[device].cosine != 0, norm == ClipNorm::kMedian && device < 2);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradstream
