@@ -370,9 +370,7 @@ std::vector<Real> Oracle::fold(const Shares& shares, int64_t divisor, size_t cou
   std::vector<int64_t> sums(count);
   for (const Share* const share : shares) {
     for (size_t q = 0; q < share->values.size() && q < count; ++q) {
-      const int64_t part = fixed_part(*share, q, share->inverse_participation);
-      const auto kept = static_cast<int64_t>(static_cast<unsigned __int128>(std::abs(part)) * share->clip_scale >> 31);
-      sums[q] += share->weight * (part < 0 ? -kept : kept);
+      sums[q] += share->weight * clipped_part(*share, q, share->inverse_participation);
     }
   }
   std::vector<Real> means(count);
@@ -442,13 +440,10 @@ std::vector<Real> Oracle::next_point(const std::vector<Real>& step) {
 
 // sum <- sum + round(share numerator / denominator), every share times the sign of its direction, entry by entry.
 void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominator, std::vector<int64_t>* sum) const {
-  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold->fold_scale_log2));
   const DirectionSpec spec = direction_spec(parameters_, share.base_version, share.owner);
   std::vector<Real> u(sum->size());
   for (size_t q = 0; q < share.values.size(); ++q) {
-    const Real part = is_mean_run() ? share.values[q] : share.values[q] / static_cast<Real>(share.steps_done);
-    const int64_t fixed = std::llround(static_cast<double>(part) * scale);
-    const int64_t coefficient = rounded_quotient(fixed * numerator, denominator);
+    const int64_t coefficient = rounded_quotient(clipped_part(share, q, 1) * numerator, denominator);
     if (is_mean_run()) {
       (*sum)[q] += coefficient;
       continue;
@@ -616,9 +611,11 @@ std::string Oracle::on_ack(uint32_t device, const gs_Ack& ack) const {
   if (judged == judged_.end()) {
     return "an Ack left before its verdict was durable";
   }
-  return judged->second.verdict == static_cast<uint32_t>(ack.verdict) && judged->second.version == ack.version
-             ? ""
-             : "an Ack says something else than the journal";
+  if (judged->second.verdict != static_cast<uint32_t>(ack.verdict) || judged->second.version != ack.version) {
+    return "an Ack says something else than the journal";
+  }
+  const bool is_counted = ack.verdict == gs_Verdict_VERDICT_FOLDED || ack.verdict == gs_Verdict_VERDICT_LATE;
+  return !is_counted ? "" : check_said_clip(device, issued_.at(task).version, ack.clip_scale);
 }
 
 std::string Oracle::on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const {

@@ -106,7 +106,11 @@ class Oracle {
   // The clip again (docs/algorithms.md, "The clip"): clip_scale of the open version's shares, against the record's
   // radius and count.
   std::string clip_shares(const JournalRecord& record);
+  // Of the open version and its shares, whose norms are `own`.
+  uint64_t open_radius(const std::vector<uint64_t>& own) const;
+  std::string check_said_clip(uint32_t device, uint32_t base_version, uint32_t said) const;
   int64_t fixed_part(const Share& share, size_t q, Real inverse_participation) const;
+  int64_t clipped_part(const Share& share, size_t q, Real inverse_participation) const;
   uint64_t norm_of(const Share& share) const;
   uint64_t clip_radius(std::vector<uint64_t> norms) const;
   bool is_paused() const { return states_.back() == gs_RunState_RUN_STATE_PAUSED; }

@@ -19,6 +19,11 @@ uint64_t root_rounded_up(Wide square) {
   return Wide{root} * root < square ? root + 1 : root;
 }
 
+// r, 2^31 where all is left.
+uint32_t scale_of(uint64_t norm, uint64_t radius) {
+  return norm > radius ? static_cast<uint32_t>((Wide{radius} << 31) / norm) : uint32_t{1} << 31;
+}
+
 }  // namespace
 
 // What a fold adds of value q, for a weight of 1 and where nothing is clipped: half away from zero.
@@ -26,6 +31,12 @@ int64_t Oracle::fixed_part(const Share& share, size_t q, Real inverse_participat
   const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold->fold_scale_log2));
   const Real steps = is_mean_run() ? 1 : static_cast<Real>(share.steps_done);
   return std::llround(static_cast<double>(share.values[q] / (steps / inverse_participation)) * scale);
+}
+
+int64_t Oracle::clipped_part(const Share& share, size_t q, Real inverse_participation) const {
+  const int64_t part = fixed_part(share, q, inverse_participation);
+  const auto kept = static_cast<int64_t>(Wide{static_cast<uint64_t>(std::abs(part))} * share.clip_scale >> 31);
+  return part < 0 ? -kept : kept;
 }
 
 uint64_t Oracle::norm_of(const Share& share) const {
@@ -49,6 +60,40 @@ uint64_t Oracle::clip_radius(std::vector<uint64_t> norms) const {
   return radius > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(radius);
 }
 
+uint64_t Oracle::open_radius(const std::vector<uint64_t>& own) const {
+  const FoldKeys& keys = parameters_.fold.keys();
+  if (keys.clip_norm == ClipNorm::kFixed) {
+    const double fixed = std::ldexp(static_cast<double>(keys.clip_norm_value), static_cast<int>(keys.fold_scale_log2));
+    return static_cast<uint64_t>(std::llround(fixed));
+  }
+  std::vector<uint64_t> window;
+  for (const std::vector<uint64_t>& version : norms_) {
+    window.insert(window.end(), version.begin(), version.end());
+  }
+  if (keys.clip_norm == ClipNorm::kMedian) {
+    window.insert(window.end(), own.begin(), own.end());
+  }
+  return clip_radius(window);
+}
+
+// What an Ack says of the update that the memory holds of the device. An update of the open version has no scale yet:
+// its radius is that of the versions before.
+std::string Oracle::check_said_clip(uint32_t device, uint32_t base_version, uint32_t said) const {
+  uint32_t scale = kClipScaleWhole;
+  const auto held = held_.find(device);
+  if (held != held_.end() && held->second.base_version == base_version) {
+    scale = held->second.clip_scale;
+  }
+  for (const Share& share : shares_) {
+    if (share.device == device && share.base_version == base_version) {
+      scale = scale_of(norm_of(share), open_radius({}));
+    }
+  }
+  const bool is_told = parameters_.has_memory() && parameters_.fold.keys().clip_norm != ClipNorm::kNone;
+  const uint32_t wanted = !is_told || scale == kClipScaleWhole ? 0 : scale;
+  return said == wanted ? "" : "an Ack says another scale than the clip's";
+}
+
 std::string Oracle::clip_shares(const JournalRecord& record) {
   const FoldKeys& keys = parameters_.fold.keys();
   std::optional<ClipDecided> said;
@@ -64,32 +109,18 @@ std::string Oracle::clip_shares(const JournalRecord& record) {
   }
   std::vector<uint64_t> own;
   std::transform(shares_.begin(), shares_.end(), std::back_inserter(own), [&](const Share& s) { return norm_of(s); });
-  const auto all_norms = [this] {
-    std::vector<uint64_t> all;
-    for (const std::vector<uint64_t>& version : norms_) {
-      all.insert(all.end(), version.begin(), version.end());
-    }
-    return all;
-  };
-  std::vector<uint64_t> window = all_norms();
-  if (keys.clip_norm == ClipNorm::kMedian) {
-    window.insert(window.end(), own.begin(), own.end());
-  }
-  const double fixed = std::ldexp(static_cast<double>(keys.clip_norm_value), static_cast<int>(keys.fold_scale_log2));
-  const uint64_t radius =
-      keys.clip_norm == ClipNorm::kFixed ? static_cast<uint64_t>(std::llround(fixed)) : clip_radius(window);
+  const uint64_t radius = open_radius(own);
   uint32_t clipped_count = 0;
   for (size_t i = 0; i < shares_.size(); ++i) {
-    const bool is_long = own[i] > radius;
-    shares_[i].clip_scale = is_long ? static_cast<uint32_t>((Wide{radius} << 31) / own[i]) : kClipScaleWhole;
-    clipped_count += is_long ? 1 : 0;
+    shares_[i].clip_scale = scale_of(own[i], radius);
+    clipped_count += own[i] > radius ? 1 : 0;
   }
   norms_.push_back(own);
   if (norms_.size() > keys.clip_window) {
     norms_.pop_front();
   }
   // Of trailing the record has the radius of the version that it opens.
-  const uint64_t decided = keys.clip_norm == ClipNorm::kTrailing ? clip_radius(all_norms()) : radius;
+  const uint64_t decided = keys.clip_norm == ClipNorm::kTrailing ? open_radius({}) : radius;
   return said->radius == decided && said->clipped_count == clipped_count
              ? ""
              : "the clip of a version is not that of its updates";

@@ -123,8 +123,8 @@ def is_code(path: str) -> bool:
 BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK = (
     "runtime/base/", "runtime/manifold/", "runtime/problem/", "runtime/training/", "runtime/wire/", "runtime/link/")
 # The part of training that both ends compute with or name: no problem, no solver.
-SHARED_TRAINING = ("runtime/training/curve.h", "runtime/training/encoding.h", "runtime/training/secant.h",
-                   "runtime/training/stream.h", "runtime/training/task.h")
+SHARED_TRAINING = ("runtime/training/clip.h", "runtime/training/curve.h", "runtime/training/encoding.h",
+                   "runtime/training/secant.h", "runtime/training/stream.h", "runtime/training/task.h")
 # What both programs need of the Linux process that they are.
 HOST_ROOM = "host/"
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)

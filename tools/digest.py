@@ -34,10 +34,10 @@ SOURCES = [
     "runtime/manifold/sphere.cc", "runtime/manifold/stiefel.cc", "runtime/problem/byte_products.cc",
     "runtime/problem/kpca.cc", "runtime/problem/kpca_along.cc", "runtime/problem/problem.cc",
     "runtime/problem/sign_products.cc",
-    "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
-    "runtime/training/proximal.cc", "runtime/training/solver.cc", "runtime/training/solver_path.cc",
-    "runtime/training/solver_projection.cc", "runtime/training/stream.cc", "server/rules/fold.cc",
-    "server/rules/norm_clip.cc", ENTRY,
+    "runtime/training/clip.cc", "runtime/training/encoding.cc", "runtime/training/estimator.cc",
+    "runtime/training/estimator_projection.cc", "runtime/training/proximal.cc", "runtime/training/solver.cc",
+    "runtime/training/solver_path.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
+    "server/rules/fold.cc", "server/rules/norm_clip.cc", ENTRY,
 ]
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]
 BOARD_SOURCES = ["tests/digest/digest_cortex_m.cc"]

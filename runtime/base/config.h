@@ -68,6 +68,9 @@ inline constexpr uint32_t kLocalStepCountMax = 256;
 inline constexpr uint32_t kDirectionCountMax = 1024;
 // Scalars (steps x directions) of one update. Reason: 16 KiB in f32, 22 frames; beyond it a TangentBlock is shorter.
 inline constexpr uint32_t kScalarCountMax = 4096;
+// A value of an update in fixed point, |round(value * 2^fold_scale_log2)|, is below 2^this. Reason: a sum of exact
+// words holds it on a device, and a product with a weight fits 64 bits on the server.
+inline constexpr unsigned kFoldValueBits = 31;
 // Samples of one minibatch. Reason: its index list stands in scratch, 2 bytes each on a board.
 inline constexpr uint32_t kBatchSizeMax = 4096;
 // Minibatch sizes that a task may name, one for each of its first local steps. Reason: each takes 4 bytes of every

@@ -336,13 +336,13 @@ class Client {
   bool prove_model(uint64_t digest);
   bool end_skipping();
   void drop_correction();
-  void accept_pending(uint32_t record_version);
+  void accept_pending(const gs_Ack& ack);
   void settle_correction();
   void release_correction();
   Status take_correction();
   Status prepare_slots(size_t size, uint32_t count);
   uint32_t slot_count_wanted() const;
-  void accept_into_memory(uint32_t record_version);
+  void accept_into_memory(uint32_t record_version, uint32_t clip_scale);
   Status fill_memory_correction();
   void settle_with_mean();
   Status begin_task(uint64_t now_ms);

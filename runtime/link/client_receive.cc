@@ -184,18 +184,18 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
 
 Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
   if (state_ != ClientState::kUpload || sent_ != Sent::kPiece ||
-      ack.task_sequence != progress_.slots.upload(SlotRole::kPending).task_sequence) {
+      ack.task_sequence != progress_.slots.upload(SlotRole::kPending).task_sequence || ack.clip_scale > kClipScaleOne) {
     return Status::kProtocolError;
   }
   const bool is_pulled = kHoldsPulls && tells_base();
   switch (ack.verdict) {
     case gs_VERDICT_FOLDED:
       ++counters_.updates_folded;
-      accept_pending(ack.version);
+      accept_pending(ack);
       break;
     case gs_VERDICT_LATE:
       ++counters_.updates_late;
-      accept_pending(ack.version);
+      accept_pending(ack);
       break;
     case gs_VERDICT_TRY_LATER:
       give_reason(ack.reason);
@@ -214,7 +214,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
         drop_correction();
       } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {
         // What became of it is not known here any more. The memory may hold it: tasks say so.
-        accept_into_memory(model_.replica().version() + 1);
+        accept_into_memory(model_.replica().version() + 1, ack.clip_scale);
       }
       break;
   }

@@ -71,7 +71,7 @@ constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
 constexpr uint32_t kFormat = 7;
 constexpr size_t kPieceCount = kTakesUnits ? 12 : 11;  // the last one is the table of units
 constexpr size_t kPiecesOffset = 512;                  // in the frame's buffer
-static_assert(sizeof(SavedHeader) == 4 * (46 + 3 * 20 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (46 + 3 * 21 + 1), "no padding: the checksum covers every byte");
 static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
                   offsetof(SavedHeader, run_feedback) == 4 * 29 && offsetof(SavedHeader, run_stages) == 4 * 36,
               "the words of store_run()");

@@ -42,7 +42,9 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size, con
                                1U << static_cast<uint32_t>(gs_Feature_FEATURE_LOCAL_RETRACTION) |
                                1U << static_cast<uint32_t>(gs_Feature_FEATURE_JOURNAL_HEAD);
   out.features |= kAlways;
-  out.features |= kRemembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_MEMORY) : 0;
+  constexpr uint32_t kMemory = 1U << static_cast<uint32_t>(gs_Feature_FEATURE_MEMORY) |
+                               1U << static_cast<uint32_t>(gs_Feature_FEATURE_CLIP_SCALE);
+  out.features |= kRemembers ? kMemory : 0;
   out.features |= kSendsTensors ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_ERROR_FEEDBACK) : 0;
   if ((out.manifolds & 1U << static_cast<uint32_t>(ManifoldId::kProduct)) != 0) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PART_RANK) |

@@ -40,8 +40,9 @@ void UploadSlots::put(const StoredUpload& encoded) {
   uploads_[index_of(SlotRole::kPending)] = encoded;
 }
 
-void UploadSlots::accept(uint32_t record_version) {
+void UploadSlots::accept(uint32_t record_version, uint32_t clip_scale) {
   move(SlotRole::kPending, SlotRole::kAccepted);
+  uploads_[index_of(SlotRole::kAccepted)].clip_scale = clip_scale;
   accepted_record_ = record_version;
 }
 

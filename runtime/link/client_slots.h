@@ -43,6 +43,7 @@ struct StoredUpload {
   uint32_t held_out_count = 0;  // samples of its evaluation; 0: it has none
   float held_out_loss = 0;
   float metric = 0;
+  uint32_t clip_scale = 0;  // as its Ack said
 };
 
 // All of its fields, and their words in the saved state.
@@ -67,8 +68,9 @@ inline constexpr WordField kUploadFields[] = {
     GS_WORD_FIELD(StoredUpload, held_out_count, 17),
     GS_WORD_FIELD(StoredUpload, held_out_loss, 18),
     GS_WORD_FIELD(StoredUpload, metric, 19),
+    GS_WORD_FIELD(StoredUpload, clip_scale, 20),
 };
-inline constexpr size_t kUploadWordCount = 20;
+inline constexpr size_t kUploadWordCount = 21;
 
 // Which of a run's uploads. The order is that of the saved state.
 enum class SlotRole : uint8_t { kPending, kAccepted, kHeld };
@@ -106,7 +108,8 @@ class UploadSlots {
   // The bytes at next_bytes() are this upload's, which is pending from now on.
   void put(const StoredUpload& encoded);
   // The pending upload becomes the accepted one, in place of another, whose record leads to `record_version`.
-  void accept(uint32_t record_version);
+  // clip_scale: of its Ack.
+  void accept(uint32_t record_version, uint32_t clip_scale = 0);
   // The accepted upload becomes the held one, in place of another.
   void hold();
   void drop(SlotRole role) { uploads_[index_of(role)] = StoredUpload{}; }

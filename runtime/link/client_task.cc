@@ -97,21 +97,21 @@ void Client::drop_correction() {
 }
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
-void Client::accept_pending(uint32_t record_version) {
+void Client::accept_pending(const gs_Ack& ack) {
   if (kTakesUnits && progress_.slots.upload(SlotRole::kPending).stage != TaskStage::kTrain) {
     return;  // no record holds an answer
   }
   if (model_.has_memory()) {
-    accept_into_memory(record_version);
+    accept_into_memory(ack.version, ack.clip_scale);
     return;
   }
   const bool is_wanted = progress_.slots.upload(SlotRole::kPending).use_correction && progress_.correction != nullptr &&
                          progress_.slots.count() == 2;
-  if (!is_wanted || record_version <= model_.replica().version()) {
+  if (!is_wanted || ack.version <= model_.replica().version()) {
     drop_correction();
     return;
   }
-  progress_.slots.accept(record_version);
+  progress_.slots.accept(ack.version);
 }
 
 // c = d - Gbar_i, once the record that this device's update went into has been applied.
@@ -149,18 +149,19 @@ void Client::settle_with_mean() {
 // ---- The memory: which update of this device the mean holds ----
 
 // From the version record_version on it is this one. A task before that still meets the one of before.
-void Client::accept_into_memory(uint32_t record_version) {
+void Client::accept_into_memory(uint32_t record_version, uint32_t clip_scale) {
   if (progress_.slots.count() < kSlotCountMax) {
     return;
   }
   if (progress_.slots.has(SlotRole::kAccepted) && progress_.slots.accepted_record() < record_version) {
     progress_.slots.hold();  // the next task begins at record_version - 1 at the earliest
   }
-  progress_.slots.accept(record_version);
+  progress_.slots.accept(record_version, clip_scale);
 }
 
 // c = h - h_i for the task, if this device still has the update that the mean holds of it; else none, which steers
-// worse and is never wrong. The tensor lies above task_.mark.
+// worse and is never wrong. h_i is what the clip left of the update: that is what stands in h. The tensor lies above
+// task_.mark.
 Status Client::fill_memory_correction() {
   progress_.has_correction = false;
   progress_.correction = nullptr;
@@ -175,6 +176,7 @@ Status Client::fill_memory_correction() {
     return Status::kOk;
   }
   const Shape shape = model_.shape();
+  const OwnClip clip = {model_.welcome().fold_scale_log2, held.clip_scale};
   const Result<Real*> correction = arena_.persistent<Real>(shape.size());
   GS_TRY(correction.status());
   progress_.correction = correction.value();
@@ -182,10 +184,10 @@ Status Client::fill_memory_correction() {
   if (model_.has_scalar_stream()) {
     model_.replica().fill_mean(exact_unit(shape, model_.welcome().fold_scale_log2), progress_.correction);
     status = fill_correction(model_.directions(held.base_version), shape, progress_.correction, held.steps_done,
-                             held.encoding, bytes.data(), bytes.size(), progress_.correction, arena_);
+                             held.encoding, bytes.data(), bytes.size(), progress_.correction, arena_, clip);
   } else {
     model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), progress_.correction);
-    status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), progress_.correction);
+    status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), progress_.correction, clip);
   }
   progress_.has_correction = status == Status::kOk;
   counters_.corrections += progress_.has_correction ? 1 : 0;

@@ -270,7 +270,7 @@ Real fixed_unit(uint32_t scale_log2) {
   return unit;
 }
 
-Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values) {
+Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values, OwnClip clip) {
   if (size != encoded_size(encoding, count)) {
     return Status::kInvalidArgument;
   }
@@ -279,6 +279,7 @@ Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, si
     const size_t block_count = count - first < kInt8BlockSize ? count - first : kInt8BlockSize;
     GS_TRY(decode_values(encoding, block_count, bytes + encoded_size(encoding, first),
                          encoded_size(encoding, block_count), block));
+    GS_TRY(clip.apply(block_count, block));
     for (size_t i = 0; i < block_count; ++i) {
       values[first + i] -= block[i];
     }

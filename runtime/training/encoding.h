@@ -21,6 +21,7 @@
 #include "runtime/base/config.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
+#include "runtime/training/clip.h"
 
 namespace gradstream {
 
@@ -55,8 +56,10 @@ using FixedWord = std::conditional_t<sizeof(Real) == sizeof(double), int64_t, in
 inline constexpr uint32_t kFixedScaleLog2Max = 48;
 // 2^-scale_log2.
 Real fixed_unit(uint32_t scale_log2);
-// values <- values - what the bytes hold; codes of decode_values, values are unspecified on an error.
-Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values);
+// values <- values - what the clip leaves of what the bytes hold. Codes of decode_values and OwnClip::apply; values are
+// unspecified on an error.
+Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values,
+                       OwnClip clip = {});
 // Words to little-endian bytes (encoded_size(Encoding::kFixed, count)) and back.
 void store_words(size_t count, const FixedWord* words, uint8_t* out);
 void load_words(size_t count, const uint8_t* bytes, FixedWord* words);

@@ -250,7 +250,8 @@ Real estimate_factor(Shape shape, uint32_t direction_count) {
 }
 
 Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* record_sum, uint32_t steps_done,
-                       Encoding encoding, const uint8_t* upload, size_t upload_size, Real* correction, Arena& arena) {
+                       Encoding encoding, const uint8_t* upload, size_t upload_size, Real* correction, Arena& arena,
+                       OwnClip clip) {
   const size_t count = static_cast<size_t>(steps_done) * spec.direction_count;
   if (count == 0 || count > kScalarCountMax || encoded_size(encoding, count) != upload_size) {
     return Status::kInvalidArgument;
@@ -266,6 +267,7 @@ Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* recor
     for (size_t i = 0; i < block_count; ++i) {
       block[i] = -(block[i] / static_cast<Real>(steps_done));
     }
+    GS_TRY(clip.apply(block_count, block));
     GS_TRY(accumulate_directions(spec, shape, static_cast<uint32_t>(first), static_cast<uint32_t>(block_count), block,
                                  correction, arena));
   }

@@ -129,10 +129,12 @@ Real estimate_factor(Shape shape, uint32_t direction_count);
 //   correction <- (pr/m) (record_sum - (1/steps_done) sum_q s[q] u[q])
 // record_sum is that of the replica's last record, s the steps_done * m scalars of the device's own update as uploaded
 // (`upload`, the stored bytes), spec its directions. correction may be record_sum itself. kInvalidArgument when the
-// bytes are not those of steps_done * m values; kDataCorrupt, kNotFinite; kOutOfMemory (kSphere only). On an error
-// correction is unspecified: use none. Values of the device's own path, not replicated state.
+// bytes are not those of steps_done * m values; kDataCorrupt, kNotFinite; kOutOfMemory (kSphere only). Of s /
+// steps_done what the clip leaves counts; kOutOfRange by OwnClip::apply. On an error correction is unspecified: use
+// none. Values of the device's own path, not replicated state.
 Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* record_sum, uint32_t steps_done,
-                       Encoding encoding, const uint8_t* upload, size_t upload_size, Real* correction, Arena& arena);
+                       Encoding encoding, const uint8_t* upload, size_t upload_size, Real* correction, Arena& arena,
+                       OwnClip clip = {});
 
 // What a solver hands over: views into its own memory, valid until the arena is released.
 struct GradientStream {

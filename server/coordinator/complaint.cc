@@ -83,13 +83,14 @@ constexpr const char* kNetworkRemedy =
     "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
     "FILE), or stop the run and begin one with theirs";
 
-// What a run says so that its devices need no such feature. Defaults ask for both (server/run/settle.h).
+// What a run says so that its devices need no such feature. Defaults ask for each of them (server/run/settle.h).
 struct FeatureKeys {
   std::string_view lacks;
   const char* keys;
 };
 constexpr FeatureKeys kFeatureKeys[] = {{"feature:units", "centre = \"none\" and scale = \"none\""},
-                                        {"feature:lines", "a number as step_size, such as 0.1"}};
+                                        {"feature:lines", "a number as step_size, such as 0.1"},
+                                        {"feature:clip_scale", "clip_norm = \"none\""}};
 
 // "" where no key helps.
 std::string keys_without(const std::string& lacks) {

@@ -398,6 +398,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     if (const DeviceNorms* const norms = state_->ledger.norms().find(index); norms != nullptr) {
       status.oddity.norm_ratio = norms->ratio();
       status.oddity.clipped_share = norms->clipped_share();
+      status.oddity.cosine = norms->cosine();
       status.oddity.has_long_updates = norms->is_outlier();
     }
     status.image = {device.image.arena_size, device.image.features, device.image.problems, device.image.lacks,
@@ -431,6 +432,7 @@ RoundProgressView Coordinator::round_progress() const {
   view.clip_radius = radius == kNoClipRadius ? 0
                                              : std::ldexp(static_cast<double>(radius),
                                                           -static_cast<int>(state.parameters.fold->fold_scale_log2));
+  view.least_cosine = state.ledger.norms().least_cosine();
   return view;
 }
 

@@ -203,6 +203,7 @@ struct RoundProgressView {
   uint32_t awaited = 0;      // devices whose answer it waits for; 0 without rounds
   // By which updates of the version that closed last were clipped, in the units of their values; 0: by none.
   double clip_radius = 0;
+  double least_cosine = 0;  // of its updates to its step; 0: none is known
 };
 
 // What a device's image is, by its last Hello.
@@ -234,6 +235,7 @@ struct OddityView {
   double norm_ratio = 0;     // of the last one: norm by median
   double clipped_share = 0;  // of the last 64
   bool has_long_updates = false;
+  double cosine = 0;                 // of the last one to its version's step, where the run keeps updates until then
   bool knows_other_journal = false;  // on_mark_compared()
 };
 

@@ -244,6 +244,7 @@ void Coordinator::State::note_clip(const ClipTally& tally, uint64_t now_ms) {
             .add("device", device.name)
             .add("ratio", number_text(norms->ratio()))
             .add("clipped_share", number_text(norms->clipped_share()))
+            .add("cosine", norms->cosine() == 0 ? "none" : number_text(norms->cosine()))
             .add("remedy", "look_at_the_units_and_scale_of_its_samples_or_disable_it"));
   }
 }

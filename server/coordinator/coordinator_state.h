@@ -255,7 +255,9 @@ struct Coordinator::State {
   void count_refusal(gs_Reason reason);
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
                         uint64_t now_ms);
-  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
+  uint32_t said_clip(uint32_t index, const Upload& upload) const;
+  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required,
+                uint32_t clip_scale = 0);
   bool send_judged_ack(SessionId id, uint32_t device, const Upload& upload, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);

@@ -69,7 +69,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       const DeviceRow& device = ledger.fleet().at(index);
       ++counters.updates_superseded;
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
-               std::max(device.task.record_sequence, device.judged.record_sequence));
+               std::max(device.task.record_sequence, device.judged.record_sequence), said_clip(index, upload));
       return;
     }
     case SequenceState::kJudged:
@@ -327,14 +327,22 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
   log_progress(before);
 }
 
+// What the clip left of an update that the memory holds, as an Ack says it. The rule's state has it, which records
+// alone move: the same Ack comes again after a restart.
+uint32_t Coordinator::State::said_clip(uint32_t index, const Upload& upload) const {
+  const uint32_t scale = ledger.remembered_clip(index, upload.base_version);
+  return scale == kClipScaleOne ? 0 : scale;
+}
+
 // An answer beside the last verdict. required: the record that it depends on; 0: none.
 void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason,
-                                  uint64_t required) {
+                                  uint64_t required, uint32_t clip_scale) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_ack_tag;
   message.body.ack.task_sequence = task_sequence;
   message.body.ack.verdict = verdict;
   message.body.ack.reason = reason;
+  message.body.ack.clip_scale = clip_scale;
   message.body.ack.has_retry = true;
   message.body.ack.retry = reason == gs_Reason_REASON_RATE_LIMIT ? refused_window() : window(kRefusedWindowFactor);
   respond(id, message, required);
@@ -366,6 +374,7 @@ bool Coordinator::State::send_judged_ack(SessionId id, uint32_t index, const Upl
     ack.fold_scale_log2 = complaint.fold_scale_log2;
     ack.step_size = complaint.step_size;
   }
+  ack.clip_scale = is_refused ? 0 : said_clip(index, upload);
   ack.hold = !is_refused && may_hold_after(id, upload);
   const bool is_pull = ack.hold && stands_for_pull(index, upload);
   respond(id, message, judged.record_sequence);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/crc32c.h"
+#include "server/run/fold_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
 #include "server/run/units_keys.h"
@@ -446,6 +447,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
     check(!is_wanted || has_bit(capabilities.features, feature), "feature", name);
   };
   check_feature(parameters.has_memory(), gs_Feature_FEATURE_MEMORY, "memory");
+  const bool clips = parameters.fold.keys().clip_norm != ClipNorm::kNone;
+  check_feature(parameters.has_memory() && clips, gs_Feature_FEATURE_CLIP_SCALE, "clip_scale");
   check_feature(parameters.wire->error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
   check_feature(!parameters.local->batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
   const bool is_geodesic = parameters.local->proximal_form == ProximalForm::kGeodesic;

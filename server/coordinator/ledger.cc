@@ -342,7 +342,9 @@ Status Ledger::begin_version(const VersionRecord& record) {
   } else {
     average_.follow(version(), replica_.model());
   }
-  books_.norms.take(aggregator_->clip_tally());
+  ClipTally tally = aggregator_->clip_tally();
+  aggregator_->add_cosines(&tally);
+  books_.norms.take(tally);
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;

@@ -160,6 +160,10 @@ class Ledger {
 
   // Base version of the device's last update that the memory of the open version holds; none without.
   std::optional<uint32_t> memory_stamp(uint32_t device) const { return aggregator_->stamp(device); }
+  // Aggregator::remembered_clip().
+  uint32_t remembered_clip(uint32_t device, uint32_t base_version) const {
+    return aggregator_->remembered_clip(device, base_version);
+  }
 
   bool has_version() const { return replica_.has_model(); }
   uint32_t version() const { return replica_.version(); }

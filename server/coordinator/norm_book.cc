@@ -5,11 +5,13 @@
 
 namespace gradstream {
 
-void DeviceNorms::take(uint64_t norm, uint64_t median, uint64_t radius) {
+void DeviceNorms::take(const ClipTally::Norm& one, uint64_t median, uint64_t radius) {
+  const uint64_t norm = one.norm;
   ratio_ = median == 0 ? 0 : static_cast<double>(norm) / static_cast<double>(median);
   clipped_ = clipped_ << 1 | (norm > radius ? 1U : 0U);
   long_ = long_ << 1 | (norm > kOutlierFactor * median ? 1U : 0U);
   count_ = std::min(count_ + 1, kNormMemory);
+  cosine_ = one.cosine != 0 ? one.cosine : cosine_;
 }
 
 double DeviceNorms::clipped_share() const { return static_cast<double>(std::popcount(clipped_)) / count_; }
@@ -21,6 +23,7 @@ void NormBook::take(const ClipTally& tally) {
     return;
   }
   radius_ = tally.radius;
+  least_cosine_ = 0;
   for (const ClipTally::Norm& one : tally.norms) {
     if (one.device == ClipTally::kNobody) {
       continue;
@@ -28,7 +31,10 @@ void NormBook::take(const ClipTally& tally) {
     if (one.device >= devices_.size()) {
       devices_.resize(one.device + size_t{1});
     }
-    devices_[one.device].take(one.norm, tally.median, tally.radius);
+    devices_[one.device].take(one, tally.median, tally.radius);
+    if (one.cosine != 0) {
+      least_cosine_ = least_cosine_ == 0 ? one.cosine : std::min(least_cosine_, one.cosine);
+    }
     clipped_count_ += one.norm > tally.radius ? 1 : 0;
   }
 }

@@ -26,7 +26,7 @@ inline constexpr uint64_t kOutlierLineMs = 3'600'000;
 class DeviceNorms {
  public:
   // median, radius: of the version that the update went into.
-  void take(uint64_t norm, uint64_t median, uint64_t radius);
+  void take(const ClipTally::Norm& one, uint64_t median, uint64_t radius);
 
   bool has_any() const { return count_ > 0; }
   // N by the median of the last version with an update of it; 0 where the median is 0.
@@ -34,6 +34,9 @@ class DeviceNorms {
   // Of the last updates, kNormMemory at most: those that were clipped. has_any().
   double clipped_share() const;
   bool is_outlier() const;
+  // Of the last update that has one, to the step of its version; 0: none is known. A restart from a checkpoint knows
+  // none until a version closes.
+  double cosine() const { return cosine_; }
   void exchange(StateArchive& io) { io.values(ratio_, clipped_, long_, count_); }
 
  private:
@@ -41,6 +44,7 @@ class DeviceNorms {
   uint64_t clipped_ = 0;  // bit 0: the last update
   uint64_t long_ = 0;     // the same: longer than kOutlierFactor medians
   uint32_t count_ = 0;    // up to kNormMemory
+  double cosine_ = 0;
 };
 
 class NormBook {
@@ -54,6 +58,8 @@ class NormBook {
   uint64_t clipped_count() const { return clipped_count_; }
   // R of the last version that closed; kNoClipRadius: nothing could be too long.
   uint64_t radius() const { return radius_; }
+  // The least cosine of an update of that version to its step; 0: none is known.
+  double least_cosine() const { return least_cosine_; }
 
   // A line for tests that compare two ledgers; empty: nothing was clipped.
   std::string text() const;
@@ -63,6 +69,7 @@ class NormBook {
   std::vector<DeviceNorms> devices_;  // by enrolment index, as far as any was measured
   uint64_t clipped_count_ = 0;
   uint64_t radius_ = kNoClipRadius;
+  double least_cosine_ = 0;
 };
 
 }  // namespace gradstream

@@ -61,6 +61,7 @@ struct ClipTally {
   struct Norm {
     uint32_t device = kNobody;
     uint64_t norm = 0;
+    double cosine = 0;  // to the version's step, by add_cosines(); 0: not known
   };
   uint64_t median = 0;              // lower median of the window's norms and these
   uint64_t radius = kNoClipRadius;  // by which they count; where it is their own median's, as of now
@@ -149,8 +150,17 @@ class Aggregator {
     static_cast<void>(device);
     return {};
   }
+  // What the clip has left of the device's update from the model of base_version, where the rule remembers it or has
+  // just taken it in; kClipScaleOne: all of it, or there is no such update.
+  virtual uint32_t remembered_clip(uint32_t device, uint32_t base_version) const {
+    static_cast<void>(device);
+    static_cast<void>(base_version);
+    return kClipScaleOne;
+  }
   // Of a rule that clips; else no norms.
   virtual ClipTally clip_tally() const { return {}; }
+  // Fills in the cosines of clip_tally(), right after it, where the rule keeps updates until the close.
+  virtual void add_cosines(ClipTally* tally) const { static_cast<void>(tally); }
   // Of the update that was prepared last, where a radius was set. A clip by the version's own median knows no scale
   // yet.
   virtual UpdateClip prepared_clip() const { return {}; }

@@ -18,12 +18,15 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "server/rules/aggregator.h"
 #include "server/rules/norm_clip.h"
+#include "server/rules/update_cosine.h"
 #include "server/run/fold_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {
@@ -61,6 +64,9 @@ class AggregatorClipped : public Aggregator {
     inner_->exchange(io);
   }
   std::optional<uint32_t> stamp(uint32_t device) const override { return inner_->stamp(device); }
+  uint32_t remembered_clip(uint32_t device, uint32_t base_version) const override {
+    return inner_->remembered_clip(device, base_version);
+  }
 
   ClipTally clip_tally() const override {
     ClipTally tally;
@@ -70,6 +76,28 @@ class AggregatorClipped : public Aggregator {
       tally.radius = open_radius();
     }
     return tally;
+  }
+  // Of updates in time; where directions are shared within groups, to their group's part of the step.
+  void add_cosines(ClipTally* tally) const override {
+    std::map<uint32_t, CosineSum> sums;  // by the owner of the directions
+    const auto visit = [&](auto take) {
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        if (!kept_[i].is_late) {
+          const bool is_scalar = context_.parameters->stream() == StreamKind::kScalarStream;
+          take(&sums[is_scalar ? kept_[i].input.owner : 0], kept_[i].input, &tally->norms[i]);
+        }
+      }
+    };
+    visit([&](CosineSum* sum, const FoldInput& input, const ClipTally::Norm* one) {
+      const double scale = static_cast<double>(clip_scale(one->norm, tally->radius)) / kClipScaleOne;
+      sum->add(input.values, scale * weight_of(input));
+    });
+    for (auto& [owner, sum] : sums) {
+      sum.close();
+    }
+    visit([](const CosineSum* sum, const FoldInput& input, ClipTally::Norm* one) {
+      one->cosine = sum->cosine(input.values);
+    });
   }
   UpdateClip prepared_clip() const override { return prepared_clip_; }
 
@@ -88,6 +116,7 @@ class AggregatorClipped : public Aggregator {
   struct Kept {
     FoldInput input;
     std::vector<Real> values;
+    bool is_late = false;  // of an older version than the open one
   };
 
   const FoldKeys& keys() const { return context_.parameters->fold.keys(); }
@@ -148,7 +177,8 @@ class AggregatorClipped : public Aggregator {
       inner_->commit();
       return;
     }
-    Kept& kept = kept_.emplace_back(Kept{prepared_, std::move(prepared_values_)});
+    const bool is_late = prepared_.base_version != context_.replica->version();
+    Kept& kept = kept_.emplace_back(Kept{prepared_, std::move(prepared_values_), is_late});
     kept.input.values = kept.values;
   }
 
@@ -201,6 +231,14 @@ class AggregatorClipped : public Aggregator {
         break;
     }
     return radius_;
+  }
+
+  // What a unit of the update's values counts in the fold.
+  double weight_of(const FoldInput& input) const {
+    const bool is_mean = context_.parameters->local->solver == SolverId::kProjection &&
+                         context_.parameters->stream() == StreamKind::kTangentBlock;
+    return static_cast<double>(input.weight) * static_cast<double>(input.inverse_participation) /
+           (is_mean ? 1 : input.steps_done);
   }
 
   uint64_t sum_radius() const { return is_clipping() ? open_radius() : kNoClipRadius; }

@@ -27,6 +27,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
 #include "server/run/limits.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
@@ -39,7 +40,8 @@ struct Entry {
   uint32_t stamp = 0;    // its base version
   uint32_t owner = 0;    // of its directions
   uint32_t samples = 1;  // N_i; 1 where all devices weigh the same
-  std::vector<int64_t> shares;
+  uint32_t clip_scale = kClipScaleOne;
+  std::vector<int64_t> shares;  // what the clip left
 };
 
 struct Added {
@@ -142,12 +144,20 @@ class AggregatorMemory : public Aggregator {
     return entry == entries_.end() ? std::nullopt : std::optional(entry->second.stamp);
   }
 
+  uint32_t remembered_clip(uint32_t device, uint32_t base_version) const override {
+    const Entry* const last = last_of(device);
+    return last != nullptr && last->stamp == base_version ? last->clip_scale : kClipScaleOne;
+  }
+
   UpdateClip prepared_clip() const override { return prepared_clip_; }
 
   void exchange(StateArchive& io) override {
     io.values(weight_total_);
     io.map(entries_, [this, &io](Entry& entry) {
       io.values(entry.stamp, entry.owner, entry.samples);
+      if (parameters().fold.keys().clip_norm != ClipNorm::kNone) {
+        io.values(entry.clip_scale);
+      }
       io.numbers(entry.shares);
       if (entry.shares.empty() || entry.shares.size() > (is_scalar() ? parameters().value_count() : size())) {
         io.fail();
@@ -226,7 +236,7 @@ class AggregatorMemory : public Aggregator {
     prepared_.entry.owner = input.owner;
     prepared_.entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
     GS_TRY(fill_shares(input, &prepared_.entry.shares));
-    clip_shares(input, &prepared_.entry.shares);
+    clip_shares(input, &prepared_.entry);
     if (last != nullptr) {
       prepared_.replaced = *last;
     }
@@ -304,14 +314,15 @@ class AggregatorMemory : public Aggregator {
   }
 
   // What enters h is what the clip leaves: a device that keeps its own update does the same (Ack.clip_scale).
-  void clip_shares(const FoldInput& input, std::vector<int64_t>* shares) {
+  void clip_shares(const FoldInput& input, Entry* entry) {
     prepared_clip_ = UpdateClip();
     if (!input.clip_radius) {
       return;
     }
-    prepared_clip_.norm = update_norm(*shares, input.steps_done);
+    prepared_clip_.norm = update_norm(entry->shares, input.steps_done);
     prepared_clip_.scale = clip_scale(prepared_clip_.norm, *input.clip_radius);
-    for (int64_t& share : *shares) {
+    entry->clip_scale = prepared_clip_.scale;
+    for (int64_t& share : entry->shares) {
       share = clip_value(share, prepared_clip_.scale);
     }
   }

@@ -7,8 +7,6 @@
 namespace gradstream {
 namespace {
 
-constexpr int64_t kFixedLimit = static_cast<int64_t>(1) << kFoldValueBits;
-
 // 2^exponent, exact in Real.
 Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint64_t>(1) << exponent); }
 
@@ -78,20 +76,7 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
   if (!std::isfinite(value)) {
     return Status::kNotFinite;
   }
-  const Real limit = power_of_two(kFoldValueBits);
-  const Real scaled = value * power_of_two(scale_log2);  // exact, or beyond the limit
-  if (!(scaled < limit && scaled > -limit)) {
-    return Status::kOutOfRange;
-  }
-  const int64_t whole = static_cast<int64_t>(scaled);
-  const Real rest = scaled - static_cast<Real>(whole);
-  const Real half = static_cast<Real>(0.5);
-  const int64_t rounded = whole + (rest >= half ? 1 : 0) - (rest <= -half ? 1 : 0);
-  if (rounded >= kFixedLimit || rounded <= -kFixedLimit) {
-    return Status::kOutOfRange;
-  }
-  *fixed = rounded;
-  return Status::kOk;
+  return round_fixed(value * power_of_two(scale_log2), fixed);  // exact, or beyond the range
 }
 
 Status check_fold_value(Real value, unsigned scale_log2) {

@@ -72,10 +72,4 @@ uint32_t clip_scale(uint64_t norm, uint64_t radius) {
   return scale;
 }
 
-int64_t clip_value(int64_t value, uint32_t scale) {
-  const auto magnitude = static_cast<uint64_t>(value < 0 ? -value : value);
-  const auto left = static_cast<int64_t>(magnitude * scale >> kClipScaleBits);
-  return value < 0 ? -left : left;
-}
-
 }  // namespace gradstream

@@ -4,7 +4,7 @@
 //   N = ceil(sqrt(k sum x^2))               update_norm: x the fold's fixed-point values of s / k, k the steps done
 //   R = lower median of N * factor256 >> 8  clip_radius: the norms in any order
 //   r = floor(2^31 R / N)                   clip_scale: 2^31 where N <= R
-//   x <- sign(x) (|x| r >> 31)              clip_value: toward zero, so that what is left is never longer than R
+//   x <- sign(x) (|x| r >> 31)              clip_value (runtime/training/clip.h): never longer than R
 //
 // The k under the root measures partial work as whole work is: the steps' sum over sqrt(k). docs/algorithms.md, "The
 // clip", says which norms a median is taken of. No heap.
@@ -14,13 +14,11 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/training/clip.h"
 #include "server/rules/wide_int.h"
 
 namespace gradstream {
 
-// r is a fraction of this many bits.
-inline constexpr unsigned kClipScaleBits = 31;
-inline constexpr uint32_t kClipScaleOne = 1U << kClipScaleBits;
 // The radius that clips nothing: a norm is below 2^63.
 inline constexpr uint64_t kNoClipRadius = UINT64_MAX;
 
@@ -46,9 +44,6 @@ uint64_t clip_radius(uint64_t median, uint32_t factor256);
 
 // r. norm < 2^63.
 uint32_t clip_scale(uint64_t norm, uint64_t radius);
-
-// What is left of a value. |value| < 2^32, scale <= kClipScaleOne.
-int64_t clip_value(int64_t value, uint32_t scale);
 
 }  // namespace gradstream
 

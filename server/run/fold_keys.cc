@@ -69,11 +69,6 @@ Objection check_clip(const RunParameters& p) {
     return "clip_norm, solver: the two phases of svrg have updates of two sizes, for which no one radius is right; set "
            "clip_norm to none";
   }
-  if (p.has_memory()) {
-    return std::string("clip_norm, correction_form: a device of correction_form ") + name_of(p.local->correction_form) +
-           " corrects by its whole last update, of which a clip would leave a part; set clip_norm to none, or "
-           "correction_form to local";
-  }
   if (keys.clip_norm == ClipNorm::kFixed && keys.clip_norm_value <= 0) {
     return "clip_norm_value, clip_norm: the radius of clip_norm fixed is missing; set clip_norm_value above 0, or "
            "clip_norm to median";
@@ -82,9 +77,10 @@ Objection check_clip(const RunParameters& p) {
     return {};
   }
   const std::string obstacle = median_clip_obstacle(p);
+  const char* const why = p.has_memory() ? ", whose devices are told at once what is left of their updates" : "";
   return obstacle.empty() ? ""
                           : "clip_norm: median keeps a version's updates until it closes, and does not go with " +
-                                obstacle + "; set clip_norm to trailing";
+                                obstacle + why + "; set clip_norm to trailing";
 }
 
 Objection check_kept_updates(const RunParameters& p) {

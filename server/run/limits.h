@@ -8,8 +8,6 @@
 
 namespace gradstream {
 
-// |round(value * 2^scale_log2)| is below 2^this.
-inline constexpr unsigned kFoldValueBits = 31;
 // Weights are unsigned 16 bits: sample counts, or staleness weights from a committed table.
 inline constexpr unsigned kFoldWeightBits = 16;
 // Updates in one version, at most 2^this, where the rule adds them up. The fold refuses one more. Reason: counts of a

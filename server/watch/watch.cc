@@ -112,6 +112,10 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
     metrics.gauge("gradstream_clip_radius", "Length to which longer updates of the last version were scaled.",
                   s.round.clip_radius);
   }
+  if (s.round.least_cosine != 0) {
+    metrics.gauge("gradstream_update_cosine_least", "Least cosine of an update of the last version to its step.",
+                  s.round.least_cosine);
+  }
   if (!s.rounds.empty()) {
     const RoundSummary& last = s.rounds.back().summary;
     metrics.gauge("gradstream_version_timestamp_seconds", "When the newest version was made.",
@@ -320,6 +324,7 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .add("left_out", device.oddity.is_left_out)
       .add("norm_ratio", device.oddity.norm_ratio)
       .add("clipped_share", device.oddity.clipped_share)
+      .add("cosine", device.oddity.cosine)
       .add("journal_forked", device.oddity.knows_other_journal)
       .add("board", device.board)
       .add("firmware", device.firmware_version)

@@ -133,18 +133,32 @@ TEST(ClientSlots, WhatWasSavedIsTakenOverOnlyWhole) {
   expect_upload(slots, SlotRole::kAccepted, 5, 40);
 }
 
+TEST(ClientSlots, AnAcceptedUploadKeepsTheScaleOfItsAck) {
+  TestArena memory(1024);
+  UploadSlots slots;
+  ASSERT_EQ(slots.prepare(40, 3, 0, memory.arena), Status::kOk);
+  put(slots, 1, 40);
+  slots.accept(7, 99);
+  EXPECT_EQ(slots.upload(SlotRole::kAccepted).clip_scale, 99U);
+  slots.hold();
+  EXPECT_EQ(slots.upload(SlotRole::kHeld).clip_scale, 99U);
+  put(slots, 2, 40);
+  slots.accept(8);
+  EXPECT_EQ(slots.upload(SlotRole::kAccepted).clip_scale, 0U);
+}
+
 TEST(ClientSlots, TheListNamesEveryFieldOfAnUpload) {
   StoredUpload upload;
   auto& [sequence, base, steps, directions, values, size, crc, time, before, after, encoding, kind, correction, stage,
-         has_line, slope, curvature, held_out, held_out_loss, metric] = upload;
+         has_line, slope, curvature, held_out, held_out_loss, metric, clip_scale] = upload;
   sequence = 1, base = 2, steps = 3, directions = 4, values = 5, size = 6, crc = 7, time = 8;
   before = 0.5F, after = -2, encoding = Encoding::kInt8, kind = StreamKind::kTangentBlock, correction = true;
   stage = TaskStage::kStart, has_line = true, slope = -0.5F, curvature = 1;
-  held_out = 9, held_out_loss = 2, metric = 0.5F;
+  held_out = 9, held_out_loss = 2, metric = 0.5F, clip_scale = 10;
   uint32_t words[kUploadWordCount] = {};
   store_fields(kUploadFields, &upload, words);
-  const std::vector<uint32_t> wanted = {1, 2, 3, 4, 5, 6,          7,          8, 0x3f000000, 0xc0000000,
-                                        3, 2, 1, 4, 1, 0xbf000000, 0x3f800000, 9, 0x40000000, 0x3f000000};
+  const std::vector<uint32_t> wanted = {1, 2, 3, 4, 5,          6,          7, 8,          0x3f000000, 0xc0000000, 3,
+                                        2, 1, 4, 1, 0xbf000000, 0x3f800000, 9, 0x40000000, 0x3f000000, 10};
   EXPECT_EQ(std::vector<uint32_t>(std::begin(words), std::end(words)), wanted);
   StoredUpload back;
   load_fields(kUploadFields, words, &back);

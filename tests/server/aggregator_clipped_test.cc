@@ -8,6 +8,7 @@
 #include "server/run/check_parameters.h"
 #include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/weights.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -408,6 +409,96 @@ TEST(AggregatorClipped, TheMemoryRemembersWhatIsLeft) {
   EXPECT_EQ(clip.scale, clip_scale(clip.norm, fixed_clip_radius(run.fold.keys())));
   EXPECT_LT(clip.scale, kClipScaleOne);
   EXPECT_EQ(rule.record().clip->clipped_count, 1U);
+}
+
+// What enters h is what a device of the same numbers takes away: the record is that of a run without a clip whose
+// updates are what the clip leaves.
+TEST(AggregatorClipped, AMemoryHoldsWhatIsLeft) {
+  for (RunParameters p : plain_runs()) {
+    p.local->solver = SolverId::kProjection;
+    p.local->correction_form = CorrectionForm::kMemory;
+    RunParameters run = clipped(p, ClipNorm::kFixed);
+    run.fold.keys().clip_norm_value = 0.5F;
+    ASSERT_EQ(check_parameters(run).sentence, "");
+    TestRule rule(run);
+    TestRule plain(p);
+    const bool is_scalar = p.stream() == StreamKind::kScalarStream;
+    const size_t count = is_scalar ? p.local->direction_count : p.value_count();
+    for (uint32_t device = 0; device < 3; ++device) {
+      std::vector<Real> values = values_of(p, device, device == 1 ? 50 : Real{1} / 10);
+      values.resize(count);
+      FoldInput input = input_of(p, device, values);
+      input.steps_done = 1;
+      input.weight = kStalenessOne;
+      ASSERT_EQ(rule.rule->add(input), Status::kOk);
+      const uint32_t scale = rule.rule->prepared_clip().scale;
+      EXPECT_EQ(scale < kClipScaleOne, device == 1);
+      EXPECT_EQ(rule.rule->remembered_clip(device, 2), scale);
+      EXPECT_EQ(rule.rule->remembered_clip(device, 1), kClipScaleOne) << "of another version nothing is known";
+      ASSERT_EQ((OwnClip{p.fold->fold_scale_log2, scale}.apply(values.size(), values.data())), Status::kOk);
+      ASSERT_EQ(plain.rule->add(input), Status::kOk);
+    }
+    EXPECT_EQ(unclipped(rule.record()), plain.record());
+    EXPECT_EQ(rule.record().clip->clipped_count, 1U);
+  }
+}
+
+// Two agree and the third pulls the other way, as long as they are.
+TEST(AggregatorClipped, TheCosinesAreThoseToTheSum) {
+  for (const RunParameters& p : plain_runs()) {
+    TestRule rule(clipped(p, ClipNorm::kMedian));
+    const std::vector<Real> values = values_of(p, 0);
+    std::vector<Real> against = values;
+    for (Real& value : against) {
+      value = -value;
+    }
+    for (uint32_t device = 0; device < 3; ++device) {
+      ASSERT_EQ(rule.rule->add(input_of(p, device, device == 1 ? against : values)), Status::kOk);
+    }
+    ClipTally tally = rule.rule->clip_tally();
+    rule.rule->add_cosines(&tally);
+    ASSERT_EQ(tally.norms.size(), 3U);
+    EXPECT_NEAR(tally.norms[0].cosine, 1, 1e-9);
+    EXPECT_NEAR(tally.norms[1].cosine, -1, 1e-9);
+    EXPECT_NEAR(tally.norms[2].cosine, 1, 1e-9);
+  }
+}
+
+// What a liar adds is what the clip leaves of it: ten honest ones outweigh a factor of 4, and a thousand times would
+// outweigh them.
+TEST(AggregatorClipped, TheCosinesAreToTheClippedSum) {
+  const RunParameters p = plain_runs().front();
+  TestRule rule(clipped(p, ClipNorm::kMedian));
+  const std::vector<Real> values = values_of(p, 0);
+  for (uint32_t device = 0; device < kDevices; ++device) {
+    std::vector<Real> said = values;
+    for (Real& value : said) {
+      value *= device == 0 ? -1000 : 1;
+    }
+    ASSERT_EQ(rule.rule->add(input_of(p, device, said)), Status::kOk);
+  }
+  ClipTally tally = rule.rule->clip_tally();
+  rule.rule->add_cosines(&tally);
+  EXPECT_NEAR(tally.norms[0].cosine, -1, 1e-9);
+  EXPECT_NEAR(tally.norms[1].cosine, 1, 1e-9);
+}
+
+TEST(AggregatorClipped, WhatKeepsNoUpdatesAndLateOnesHaveNoCosine) {
+  const RunParameters p = plain_runs().front();
+  for (const ClipNorm norm : {ClipNorm::kTrailing, ClipNorm::kMedian}) {
+    TestRule rule(clipped(p, norm));
+    for (uint32_t device = 0; device < 3; ++device) {
+      const std::vector<Real> values = values_of(p, device);
+      FoldInput input = input_of(p, device, values);
+      input.base_version = device == 2 ? 1 : 2;
+      ASSERT_EQ(rule.rule->add(input), Status::kOk);
+    }
+    ClipTally tally = rule.rule->clip_tally();
+    rule.rule->add_cosines(&tally);
+    for (uint32_t device = 0; device < 3; ++device) {
+      EXPECT_EQ(tally.norms[device].cosine != 0, norm == ClipNorm::kMedian && device < 2);
+    }
+  }
 }
 
 }  // namespace

@@ -56,6 +56,8 @@ TEST(Complaint, AFeatureThatDefaultsAskForComesWithTheKeysToSet) {
   EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("scale = \"none\", a number as step_size, such as 0.1"));
   group.lacks = "problem:pca,feature:units";
   EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("run.problem"));
+  group.lacks = "feature:clip_scale";
+  EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("begin one with clip_norm = \"none\""));
   group.lacks = "feature:memory";
   EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("one that they can do"));
 }

@@ -51,6 +51,11 @@ std::vector<Kind> kinds() {
     add("clip of tangents", tangent_parameters(), clip);
   }
   add("memory", scalar_parameters(), memory);
+  add("memory, clip", scalar_parameters(), [&](RunParameters& p) {
+    memory(p);
+    p.fold.keys().clip_norm = ClipNorm::kTrailing;
+    p.fold.keys().clip_factor = 0.75F;
+  });
   add("memory, dense", scalar_parameters(), [&](RunParameters& p) {
     memory(p);
     p.local->estimator = EstimatorId::kAnalyticGradient;

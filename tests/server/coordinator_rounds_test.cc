@@ -444,6 +444,10 @@ TEST(CoordinatorRounds, AnOutlierIsNamedOnceAnHour) {
   EXPECT_EQ(statuses[1].oddity.clipped_share, 0);
   EXPECT_EQ(server.coordinator->counters().notes.updates_clipped, kOutlierCount + 2);
   EXPECT_GT(server.coordinator->round_progress().clip_radius, 0);
+  EXPECT_TRUE(server.has_log(" cosine=0."));
+  EXPECT_GT(statuses[2].oddity.cosine, statuses[1].oddity.cosine) << "the longest has the most of the step";
+  EXPECT_NE(statuses[1].oddity.cosine, 0);
+  EXPECT_LE(server.coordinator->round_progress().least_cosine, statuses[1].oddity.cosine);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
@@ -37,6 +38,116 @@ TEST(CoordinatorUploads, AnAcceptedUpdateKeepsItsVerdictWhenTheNextTaskIsAbandon
   EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
   EXPECT_EQ(server.ack(0)->version, 1U);
   EXPECT_TRUE(server.ack(0)->duplicate);
+}
+
+// A memory with a clip whose radius the first version has given.
+RunParameters clipped_memory() {
+  RunParameters p = scalar_parameters();
+  p.local->correction_form = CorrectionForm::kMemory;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.fold.keys().clip_norm = ClipNorm::kTrailing;
+  return p;
+}
+
+// So long that a clip leaves little of it.
+TestUpload long_upload(const TestServer& server, uint32_t device) {
+  TestUpload upload = server.good_upload(device);
+  for (Real& value : upload.values) {
+    value *= 50;
+  }
+  return upload;
+}
+
+// A device corrects by what was left of its update. So each Ack of it says the same, whatever was lost in between.
+TEST(CoordinatorUploads, EachAckOfAClippedUpdateSaysTheSameScale) {
+  TestServer server(clipped_memory());
+  server.start();
+  server.join(4);
+  const TestUpload first = long_upload(server, 3);
+  server.upload(3, first);
+  EXPECT_EQ(server.ack(3)->clip_scale, 0U) << "the first version is not clipped";
+  for (uint32_t device = 0; device < 3; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.pull(device);
+  }
+  const TestUpload second = long_upload(server, 0);
+  server.upload(0, second);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  const uint32_t scale = server.ack(0)->clip_scale;
+  EXPECT_GT(scale, 0U);
+  EXPECT_LT(scale, kClipScaleOne / 2);
+  const auto expect_again = [&](const char* when) {
+    server.hello(0);
+    server.upload(0, second);
+    EXPECT_TRUE(server.ack(0)->duplicate) << when;
+    EXPECT_EQ(server.ack(0)->clip_scale, scale) << when;
+  };
+  expect_again("a lost Ack");
+  server.restart();
+  expect_again("a restart of the server");
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.hello(device);
+    server.pull(device);
+    server.upload(device, server.good_upload(device));
+    EXPECT_EQ(server.ack(device)->clip_scale, 0U) << "device " << device;
+  }
+  expect_again("its version has closed");
+  server.restart();
+  expect_again("and the server was started anew");
+  server.upload(3, first);
+  EXPECT_EQ(server.ack(3)->clip_scale, 0U);
+}
+
+// A task that was given up and its successor are of one version: the memory may count either's bytes for the same.
+TEST(CoordinatorUploads, ASupersededUpdateIsToldTheScaleThatTheMemoryHolds) {
+  TestServer server(clipped_memory());
+  server.start();
+  server.join(4);
+  server.round(4);
+  server.pull(0);
+  TestUpload given_up = long_upload(server, 0);
+  server.hello(0);
+  server.pull(0, false, 0, 0);
+  server.upload(0, long_upload(server, 0));
+  const uint32_t scale = server.ack(0)->clip_scale;
+  EXPECT_GT(scale, 0U);
+  server.upload(0, given_up);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_SUPERSEDED);
+  EXPECT_EQ(server.ack(0)->clip_scale, scale);
+}
+
+TEST(CoordinatorUploads, WithoutAMemoryNoAckSaysAScale) {
+  RunParameters p = clipped_memory();
+  p.local->correction_form = CorrectionForm::kLocal;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  server.round(4);
+  server.pull(0);
+  server.upload(0, long_upload(server, 0));
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.ack(0)->clip_scale, 0U);
+}
+
+// It would correct by its whole update.
+TEST(CoordinatorUploads, ADeviceThatKnowsNoScaleIsNotCapable) {
+  TestServer server(clipped_memory());
+  server.start();
+  gs_Hello hello = good_hello(10);
+  hello.capabilities.features &= ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_CLIP_SCALE));
+  server.hello(0, hello);
+  server.pull(0, false, 0, 0);
+  EXPECT_EQ(server.task(0), nullptr);
+  EXPECT_EQ(server.coordinator->device_statuses()[0].image.lacks, "feature:clip_scale");
+  RunParameters p = clipped_memory();
+  p.fold.keys().clip_norm = ClipNorm::kNone;
+  TestServer unclipped(p);
+  unclipped.start();
+  unclipped.hello(0, hello);
+  unclipped.pull(0, false, 0, 0);
+  EXPECT_NE(unclipped.task(0), nullptr);
 }
 
 TEST(CoordinatorUploads, DuplicatesGetTheFirstVerdict) {

@@ -43,9 +43,11 @@ TEST(FoldKeys, EveryBadClipIsRefusedByItsKey) {
       {"clip_norm_value:", [](RunParameters* p) { p->fold.keys().clip_norm_value = -1; }},
       {"clip_norm_value, clip_norm: the radius of clip_norm fixed is missing",
        [](RunParameters* p) { p->fold.keys().clip_norm = ClipNorm::kFixed; }},
-      {"clip_norm, correction_form: a device of correction_form memory",
+      {"clip_norm: median keeps a version's updates until it closes, and does not go with correction_form memory, "
+       "whose "
+       "devices are told at once what is left of their updates; set clip_norm to trailing",
        [](RunParameters* p) {
-         p->fold.keys().clip_norm = ClipNorm::kTrailing;
+         p->fold.keys().clip_norm = ClipNorm::kMedian;
          p->local->correction_form = CorrectionForm::kMemory;
        }},
       {"clip_norm: median keeps a version's updates until it closes, and does not go with versions of 2049 updates, of "

@@ -63,6 +63,20 @@ TEST(NormBook, AStateIsReadBack) {
   EXPECT_EQ(other.radius(), 400U);
 }
 
+TEST(NormBook, KnowsTheLastCosineOfEachDeviceAndTheLeastOfAVersion) {
+  NormBook book;
+  book.take(tally_of(400, {{0, 100, 0.9}, {1, 100, -0.5}, {2, 100, 0.25}, {3, 100}}));
+  EXPECT_EQ(book.find(0)->cosine(), 0.9);
+  EXPECT_EQ(book.find(1)->cosine(), -0.5);
+  EXPECT_EQ(book.find(3)->cosine(), 0) << "none is known";
+  EXPECT_EQ(book.least_cosine(), -0.5);
+  book.take(tally_of(400, {{0, 100}, {2, 100, 0.75}}));
+  EXPECT_EQ(book.find(0)->cosine(), 0.9) << "of its last update that has one";
+  EXPECT_EQ(book.least_cosine(), 0.75);
+  book.take(tally_of(400, {{0, 100}}));
+  EXPECT_EQ(book.least_cosine(), 0);
+}
+
 TEST(NormBook, AMedianOfZeroHasNoRatio) {
   NormBook book;
   ClipTally tally = tally_of(0, {{0, 5}});

@@ -130,8 +130,8 @@ TEST(Settle, DevicesWeighAlikeAndUpdatesAreClipped) {
   EXPECT_EQ(check_parameters(run).sentence, "");
   run = least_run("kpca", 64, 4);
   run.local->correction_form = CorrectionForm::kMemory;
-  settle_defaults(&run, {});
-  EXPECT_EQ(run.fold.keys().clip_norm, ClipNorm::kNone);
+  EXPECT_THAT(text_of(settle_defaults(&run, {})), HasSubstr("clip_norm: correction_form memory"));
+  EXPECT_EQ(run.fold.keys().clip_norm, ClipNorm::kTrailing);
   EXPECT_EQ(check_parameters(run).sentence, "");
   run = least_run("kpca", 64, 4);
   run.fold->weight_share_max = 0.9F;  // a share is of samples

@@ -252,6 +252,7 @@ export class Fleet {
           figure(d.last_staleness_weight, 3) : '\u2013'],
       ['Its length', d.norm_ratio ? `${figure(d.norm_ratio, 3)} medians, ${figure(100 * d.clipped_share, 3)} % clipped` :
           '\u2013'],
+      ['Its direction', d.cosine ? `cosine ${figure(d.cosine, 3)} to the step` : '\u2013'],
       ['Updates', `${count(d.folded)} in time, ${count(d.late)} late, ${count(d.partial)} of them partial`],
       ['Step time', d.step_time_us ? duration(d.step_time_us / 1000) : 'not measured'],
       ['Samples', count(d.sample_count)],
