@@ -91,10 +91,6 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
   }
 }
 
-bool Ledger::is_over() const {
-  return run_state_ == gs_RunState_RUN_STATE_FINISHED || run_state_ == gs_RunState_RUN_STATE_STOPPED;
-}
-
 Status Ledger::apply(const JournalRecord& record) { return apply(record, FoldSource::kJournal); }
 
 Status Ledger::apply_prepared(const JournalRecord& record) { return apply(record, FoldSource::kLive); }

@@ -9,6 +9,10 @@
 
 namespace gradstream {
 
+bool Ledger::is_over() const {
+  return run_state_ == gs_RunState_RUN_STATE_FINISHED || run_state_ == gs_RunState_RUN_STATE_STOPPED;
+}
+
 const StallCause& Ledger::stall() const {
   static const StallCause kNone;
   return is_over() ? kNone : stall_;

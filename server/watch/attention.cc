@@ -608,34 +608,16 @@ void add_firmware(Sentences* out) {
            "Flash " + old.newest + " when you can: an old image may lack what the next run asks for.");
 }
 
-struct RefusalRemedy {
-  const char* counter;
-  const char* remedy;
-};
-constexpr RefusalRemedy kRefusalRemedies[] = {
-    {"unknown_identities", "Nobody has enrolled these names here: enrol the devices, or look which server they dial."},
-    {"wrong_keys", "Give the devices the identity file that was written last, by device add or device rotate."},
-    {"revoked_identities", "Take revoked devices out of the field, or enrol them under new names."},
-    {"inactive_identities", "Enable the devices, if they are to take part."},
-    {"expired_keys", "Give the devices the identity file that device rotate wrote."},
-    {"plain_text_peers", "Something that speaks no TLS dials the devices' port: look at the log for its address."},
-    {"certificates_expired", "Renew the devices' certificates, and look at the clock of this machine."},
-    {"certificates_foreign", "Give the devices a certificate of the CA that server.device_ca_file names."},
-};
-
 void add_connections(Sentences* out) {
   const WatchedRefusals& refusals = out->s.place.refusals;
   const uint64_t places = out->s.place.places;
   // A disabled device goes on dialling, and somebody wants it so; a pending one may have been forgotten.
   const bool is_wanted = refusals.most == "inactive_identities" && out->s.enrolled.pending == 0;
   if (refusals.count >= kRefusalsTold && !is_wanted) {
-    const auto* const known = std::find_if(std::begin(kRefusalRemedies), std::end(kRefusalRemedies),
-                                           [&](const RefusalRemedy& row) { return refusals.most == row.counter; });
     out->add("connections_refused", AttentionLevel::kAdvice,
              std::to_string(refusals.count) + " connections were refused within " + duration_text(kRefusalWindowMs) +
                  ", most of them as " + refusals.most + ".",
-             known == std::end(kRefusalRemedies) ? "Look at the server's log, which names the peers and the cause."
-                                                 : known->remedy,
+             refusals_remedy(refusals.most),
              refusals.most == "inactive_identities" ? "gradstream device list" : "journalctl -u gradstream -n 50");
   }
   if (places > 0 && out->s.enrolled.active > places) {

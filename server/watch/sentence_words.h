@@ -24,6 +24,8 @@ std::string number_of(double value);
 std::string lacks_text(const std::string& lacks);
 // What devices that lack it want. firmware: the release that they run; empty: it is not known.
 std::string lacks_remedy(const std::string& lacks, const std::string& firmware);
+// What connections want that were refused as this counter counts them, such as "wrong_keys".
+std::string refusals_remedy(const std::string& counter);
 // A clause as a sentence: its first letter large, a point at its end.
 std::string sentence_of(std::string clause);
 // A release such as "1.12.0" as numbers; none: it is no such text.

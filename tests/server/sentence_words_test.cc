@@ -22,6 +22,11 @@ TEST(SentenceWords, PeopleReadThem) {
   EXPECT_EQ(number_of(3.14159), "3.142");
 }
 
+TEST(SentenceWords, RefusedConnectionsHaveARemedyEach) {
+  EXPECT_EQ(refusals_remedy("inactive_identities"), "Enable the devices, if they are to take part.");
+  EXPECT_EQ(refusals_remedy("of no counter"), "Look at the server's log, which names the peers and the cause.");
+}
+
 TEST(SentenceWords, AClauseBecomesASentence) {
   EXPECT_EQ(sentence_of("the disk is full"), "The disk is full.");
   EXPECT_EQ(sentence_of("Done."), "Done.");
