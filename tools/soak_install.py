@@ -55,8 +55,10 @@ def make_machine(suite):
         unfinished.mkdir(parents=True)
         print(f"soak: debootstrap makes a {suite}", flush=True)
         with open(FOLDER / f"{suite}.log", "wb") as log:
-            subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite, unfinished, mirror()],
-                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, timeout=MAKING_SECONDS_MAX)
+            # In mounts of its own: debootstrap may leave its /proc mounted, and the folder could not be removed.
+            subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite,
+                            unfinished, mirror()], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
+                           timeout=MAKING_SECONDS_MAX)
         unfinished.rename(root)
     return root
 
