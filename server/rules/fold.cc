@@ -10,13 +10,19 @@ namespace {
 // 2^exponent, exact in Real.
 Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint64_t>(1) << exponent); }
 
+// to_fixed() with factor = 2^scale_log2, which is one for all values of an update.
+inline Status fixed_by(Real value, Real factor, int64_t* fixed) {
+  const Status status = round_fixed(value * factor, fixed);  // exact, or beyond the range
+  return status == Status::kOk || std::isfinite(value) ? status : Status::kNotFinite;
+}
+
 // How a slot adds and divides.
 template <typename Slot>
 struct SlotArithmetic {
-  // weight * what the clip leaves of value.
-  static Status make_term(Real value, uint16_t weight, unsigned scale_log2, uint32_t clip, int64_t* term) {
+  // weight * what the clip leaves of value, in units of 1 / factor.
+  static Status make_term(Real value, uint16_t weight, Real factor, uint32_t clip, int64_t* term) {
     int64_t fixed = 0;
-    GS_TRY(to_fixed(value, scale_log2, &fixed));
+    GS_TRY(fixed_by(value, factor, &fixed));
     *term = (clip == kClipScaleOne ? fixed : clip_value(fixed, clip)) * weight;
     return Status::kOk;
   }
@@ -33,7 +39,7 @@ struct SlotArithmetic {
 
 template <>
 struct SlotArithmetic<double> {
-  static Status make_term(Real value, uint16_t weight, unsigned, uint32_t clip, double* term) {
+  static Status make_term(Real value, uint16_t weight, Real, uint32_t clip, double* term) {
     *term = static_cast<double>(value) * weight * (static_cast<double>(clip) / kClipScaleOne);
     return check_sum(*term);
   }
@@ -73,15 +79,12 @@ int64_t divide_rounded(int64_t sum, uint64_t divisor) {
 }
 
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
-  if (!std::isfinite(value)) {
-    return Status::kNotFinite;
-  }
-  return round_fixed(value * power_of_two(scale_log2), fixed);  // exact, or beyond the range
+  return fixed_by(value, power_of_two(scale_log2), fixed);
 }
 
 Status check_fold_value(Real value, unsigned scale_log2) {
   FoldTerm term = 0;
-  return Arithmetic::make_term(value, 1, scale_log2, kClipScaleOne, &term);
+  return Arithmetic::make_term(value, 1, power_of_two(scale_log2), kClipScaleOne, &term);
 }
 
 Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldTerm* terms,
@@ -89,8 +92,9 @@ Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, u
   if (weight == 0) {
     return Status::kInvalidArgument;
   }
+  const Real factor = power_of_two(scale_log2);
   for (size_t i = 0; i < values.size(); ++i) {
-    GS_TRY(Arithmetic::make_term(values[i] / divisor, weight, scale_log2, clip_scale, &terms[i]));
+    GS_TRY(Arithmetic::make_term(values[i] / divisor, weight, factor, clip_scale, &terms[i]));
   }
   return Status::kOk;
 }

@@ -53,12 +53,11 @@ constexpr const char* kSelectLast =
 // Behind the payload, which SQLite walks through to get there.
 constexpr const char* kSelectNotes = "SELECT notes FROM journal WHERE run=?1 AND sequence=?2";
 
-uint32_t add_number(uint32_t crc, uint64_t value) {
-  uint8_t bytes[8];
-  for (size_t i = 0; i < sizeof bytes; ++i) {
-    bytes[i] = static_cast<uint8_t>(value >> 8 * i);
+uint8_t* put_number(uint8_t* out, uint64_t value) {
+  for (size_t i = 0; i < sizeof value; ++i) {
+    out[i] = static_cast<uint8_t>(value >> 8 * i);
   }
-  return crc32c(crc, bytes, sizeof bytes);
+  return out + sizeof value;
 }
 
 uint64_t bits_of(float value) {
@@ -69,20 +68,25 @@ uint64_t bits_of(float value) {
 
 // Of a whole row, so that a bit that rots anywhere in it is found.
 uint32_t checksum_of(uint32_t run, const JournalRow& r) {
-  uint32_t crc = 0;
+  uint8_t numbers[17 * sizeof(uint64_t)];
+  uint8_t* end = numbers;
   for (const uint64_t value :
        {uint64_t{run}, r.sequence, static_cast<uint64_t>(r.kind), uint64_t{r.device}, uint64_t{r.task_sequence},
         uint64_t{r.version}, uint64_t{r.base_version}, uint64_t{r.steps_done}, uint64_t{r.weight}, uint64_t{r.verdict},
         uint64_t{r.reason}, uint64_t{r.detail}, bits_of(r.step_scale), bits_of(r.loss_before), bits_of(r.loss_after),
         r.digest, r.time_ms}) {
-    crc = add_number(crc, value);
+    end = put_number(end, value);
   }
+  GS_ASSERT(end == std::end(numbers));
+  uint32_t crc = crc32c(0, numbers, sizeof numbers);
   crc = crc32c(crc, r.payload.data(), r.payload.size());
   if (r.notes.empty()) {
     return crc;  // that of the formats without the column
   }
   // The size counts: else a byte could go from the payload to the notes unseen.
-  crc = add_number(crc, r.notes.size());
+  uint8_t size[sizeof(uint64_t)];
+  put_number(size, r.notes.size());
+  crc = crc32c(crc, size, sizeof size);
   return crc32c(crc, r.notes.data(), r.notes.size());
 }
 

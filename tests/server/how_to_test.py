@@ -181,11 +181,18 @@ class HowTo(unittest.TestCase):
         self.assertEqual(server.end(), 0)
         self.assertIn("forgotten=3 ", self.told("audit.md", "gradstream run forget --device NAME", NAME="kitchen"))
         self.assertIn("state=contained", self.told("audit.md", verify))
-        for verb in ("run export", "model export --version 0"):
-            done = subprocess.run(shlex.split(f"gradstream {verb} --out gone.npy"), cwd=self.home, env=self.environment,
+        for verb in ("run export --out gone.json", "model export --version 0 --out gone.npy"):
+            done = subprocess.run(shlex.split(f"gradstream {verb}"), cwd=self.home, env=self.environment,
                                   check=False, text=True, stderr=subprocess.PIPE, timeout=SECONDS_MAX)
             self.assertEqual(done.returncode, 7, done.stderr)
             self.assertIn("were forgotten (gradstream run forget)", done.stderr)
+        # A run whose state is made of last updates keeps them, and no other run waits for it.
+        self.shell("gradstream run start --set run.correction_form=memory --set run.clip_norm=none")
+        done = subprocess.run(shlex.split("gradstream run forget --device kitchen"), cwd=self.home, check=False,
+                              env=self.environment, text=True, capture_output=True, timeout=SECONDS_MAX)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("run=1 device=kitchen forgotten=0", done.stdout)
+        self.assertIn("run 2 has correction_form memory", done.stderr)
         with contextlib.closing(sqlite3.connect(self.home / "fleet.db")) as database, database:
             database.execute("DELETE FROM journal WHERE sequence=(SELECT max(sequence) FROM journal)")
         done = subprocess.run(shlex.split(verify), cwd=self.home, env=self.environment, check=False, text=True,
