@@ -149,13 +149,14 @@ void settle_clip(Settling& settling) {
   obstacle.empty() ? put(ClipNorm::kMedian, "new runs") : put(ClipNorm::kTrailing, obstacle);
 }
 
-// Nobody waits for a device that never comes, and no device makes most of the versions.
+// Nobody waits for a device that never comes, and no device makes most of the versions. Each has a check of its own,
+// which another fault of the run must not hide.
 void settle_trust_in_devices(Settling& settling) {
   settling.try_put("seen_versions", "new runs", [](RunParameters& run) {
-    return replace(run.trigger.keys().seen_versions, kSeenVersionsOfNewRuns);
+    return replace(run.trigger.keys().seen_versions, kSeenVersionsOfNewRuns) && !check_attendance(run);
   });
   settling.try_put("device_share_max", "new runs", [](RunParameters& run) {
-    return replace(run.trigger.keys().device_share_max, kDeviceShareOfNewRuns);
+    return replace(run.trigger.keys().device_share_max, kDeviceShareOfNewRuns) && !check_device_share(run);
   });
 }
 

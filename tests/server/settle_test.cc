@@ -153,6 +153,11 @@ TEST(Settle, NobodyWaitsForWhoNeverComesAndNobodyMakesMostVersions) {
   settle_defaults(&run, {"update_goal"});
   EXPECT_EQ(run.trigger.keys().seen_versions, 0U) << "one answer is what somebody wants";
   run = least_run("kpca", 64, 4);
+  run.trigger->update_goal = 1;
+  run.trigger->round_count = 0;
+  settle_defaults(&run, {"update_goal", "round_count"});
+  EXPECT_EQ(run.trigger.keys().seen_versions, 0U) << "another fault hides nothing";
+  run = least_run("kpca", 64, 4);
   run.trigger->buffer_size = 1;
   run.trigger->late = LatePolicy::kWeight;
   EXPECT_THAT(text_of(settle_defaults(&run, {"buffer_size", "late"})), HasSubstr("device_share_max: new runs"));
