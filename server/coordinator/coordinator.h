@@ -299,6 +299,8 @@ class Coordinator {
   // Whether the version last decided is that of the last record; checkpoint() may be called then alone.
   bool is_at_version() const;
   Checkpoint checkpoint();
+  // Drops what is shown of the device's updates, and decides nothing: for the checkpoint of `run forget`.
+  void forget_figures(uint32_t device);
   // At any time: a checkpoint when a version begins and at least so many updates have come in since the last one. 0:
   // none, as without this call. A fleet whose state is large has fewer: the records since are `share` times as long.
   void set_checkpoints(uint32_t update_count, uint32_t share = kCheckpointShare);

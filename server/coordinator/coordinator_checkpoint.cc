@@ -114,6 +114,8 @@ Checkpoint Coordinator::checkpoint() {
   return state_->make_checkpoint();
 }
 
+void Coordinator::forget_figures(uint32_t device) { state_->ledger.forget_figures(device); }
+
 Status Coordinator::restore(std::span<const uint8_t> bytes) {
   State& state = *state_;
   GS_ASSERT(!state.is_started && state.ledger.last_sequence() == 0);

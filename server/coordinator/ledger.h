@@ -181,6 +181,8 @@ class Ledger {
   const QualityBook& quality() const { return books_.quality; }
   // Of a run that clips, as of its last version.
   const NormBook& norms() const { return books_.norms; }
+  // Coordinator::forget_figures().
+  void forget_figures(uint32_t device) { books_.norms.forget(device); }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   // Whether the open version ends the run: its rounds are done, or end_cause() has something to say. By the records

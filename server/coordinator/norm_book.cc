@@ -39,6 +39,12 @@ void NormBook::take(const ClipTally& tally) {
   }
 }
 
+void NormBook::forget(uint32_t device) {
+  if (device < devices_.size()) {
+    devices_[device] = DeviceNorms();
+  }
+}
+
 const DeviceNorms* NormBook::find(uint32_t device) const {
   return device < devices_.size() && devices_[device].has_any() ? &devices_[device] : nullptr;
 }

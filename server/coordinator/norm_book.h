@@ -52,6 +52,9 @@ class NormBook {
   // The updates of a version that closes.
   void take(const ClipTally& tally);
 
+  // As though no update of the device had been measured. Counts over all devices stay.
+  void forget(uint32_t device);
+
   // Null: no update of the device was measured.
   const DeviceNorms* find(uint32_t device) const;
   // Updates that were clipped, of all versions.

@@ -24,14 +24,17 @@ Expected<std::optional<uint32_t>> last_version(SqliteStore& journal) {
   return version;
 }
 
-// A checkpoint at the last version: there, and read back to the same state. kExitOk, or an error already printed.
+// A checkpoint at the last version without the device's figures: there, and read back to the same state. kExitOk, or an
+// error already printed.
 int keep_checkpoint(SqliteDatabase& database, SqliteStore& journal, const RunRow& run, const RunParameters& parameters,
-                    const std::vector<EnrolledDevice>& devices, uint32_t version, CheckpointHead* out) {
+                    const std::vector<EnrolledDevice>& devices, uint32_t forgotten, uint32_t version,
+                    CheckpointHead* out) {
   std::string error;
   const auto coordinator = replay_journal(run, parameters, devices, journal, version, &error);
   if (coordinator == nullptr) {
     return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
   }
+  coordinator->forget_figures(forgotten);
   const Checkpoint checkpoint = coordinator->checkpoint();
   *out = checkpoint.head;
   for (uint64_t written = 0; written < checkpoint.head.size;) {
@@ -70,8 +73,9 @@ int forget_in(Opened& opened, const RunRow& run, const std::vector<EnrolledDevic
   uint64_t count = 0;
   if (*version) {
     CheckpointHead base;
-    if (const int code = keep_checkpoint(opened.database, journal, run, parameters, devices, **version, &base);
-        code != kExitOk) {
+    const int code =
+        keep_checkpoint(opened.database, journal, run, parameters, devices, device.index, **version, &base);
+    if (code != kExitOk) {
       return code;
     }
     if (journal.forget(device.index, base, &count) != StoreStatus::kOk || journal.scrub() != StoreStatus::kOk) {

@@ -17,6 +17,7 @@
 #include "runtime/base/no_contraction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <utility>
@@ -90,13 +91,13 @@ class AggregatorClipped : public Aggregator {
     };
     visit([&](CosineSum* sum, const FoldInput& input, const ClipTally::Norm* one) {
       const double scale = static_cast<double>(clip_scale(one->norm, tally->radius)) / kClipScaleOne;
-      sum->add(input.values, scale * weight_of(input));
+      sum->add(input.values, static_cast<Real>(scale * weight_of(input)));
     });
     for (auto& [owner, sum] : sums) {
       sum.close();
     }
-    visit([](const CosineSum* sum, const FoldInput& input, ClipTally::Norm* one) {
-      one->cosine = sum->cosine(input.values);
+    visit([&](const CosineSum* sum, const FoldInput& input, ClipTally::Norm* one) {
+      one->cosine = sum->cosine(input.values, length_of(input, one->norm));
     });
   }
   UpdateClip prepared_clip() const override { return prepared_clip_; }
@@ -233,12 +234,20 @@ class AggregatorClipped : public Aggregator {
     return radius_;
   }
 
-  // What a unit of the update's values counts in the fold.
-  double weight_of(const FoldInput& input) const {
+  // What the values are divided by in the fold.
+  double divisor_of(const FoldInput& input) const {
     const bool is_mean = context_.parameters->local->solver == SolverId::kProjection &&
                          context_.parameters->stream() == StreamKind::kTangentBlock;
-    return static_cast<double>(input.weight) * static_cast<double>(input.inverse_participation) /
-           (is_mean ? 1 : input.steps_done);
+    return is_mean ? 1 : input.steps_done;
+  }
+  // What a unit of the update's values counts in the fold.
+  double weight_of(const FoldInput& input) const {
+    return static_cast<double>(input.weight) * static_cast<double>(input.inverse_participation) / divisor_of(input);
+  }
+  // Of the values, whose norm is known.
+  double length_of(const FoldInput& input, uint64_t norm) const {
+    return std::ldexp(static_cast<double>(norm), -static_cast<int>(keys().fold_scale_log2)) * divisor_of(input) /
+           std::sqrt(static_cast<double>(input.steps_done));
   }
 
   uint64_t sum_radius() const { return is_clipping() ? open_radius() : kNoClipRadius; }

@@ -1,5 +1,5 @@
 // Where updates point: the cosine of each to the sum that a version makes its step of. For people, who see in it a
-// device that pulls against the others. It decides nothing, so that double will do.
+// device that pulls against the others. It decides nothing, so that sums of reals will do.
 #ifndef GRADSTREAM_SERVER_RULES_UPDATE_COSINE_H_
 #define GRADSTREAM_SERVER_RULES_UPDATE_COSINE_H_
 
@@ -16,15 +16,15 @@ namespace gradstream {
 class CosineSum {
  public:
   // factor: what the update counts in the sum, for each unit of its values. Shorter updates have zeros behind.
-  void add(std::span<const Real> values, double factor);
+  void add(std::span<const Real> values, Real factor);
   // All have been added: cosine() may be called.
   void close();
-  // Of an update that was added, -1 to 1; 0 where it is the only one, or either is 0.
-  double cosine(std::span<const Real> values) const;
+  // Of an update that was added and is `length` long, -1 to 1; 0 where it is the only one, or either is 0.
+  double cosine(std::span<const Real> values, double length) const;
 
  private:
-  std::vector<double> sum_;
-  double length_ = 0;  // of the sum
+  std::vector<Real> sum_;
+  Real length_ = 0;  // of the sum
   size_t count_ = 0;
 };
 

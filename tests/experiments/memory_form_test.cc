@@ -11,6 +11,7 @@
 #include "experiments/harness/form_fleet.h"
 #include "experiments/harness/harness.h"
 #include "runtime/base/products.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
 #include "tests/support/training_support.h"
 
@@ -172,6 +173,30 @@ TEST(MemoryForm, TwelveThousandRoundsInFloatHaveNoDrift) {
   });
   std::printf("float, eta = 5e-4, 12,000 rounds: gap %.1e\n", gap);
   EXPECT_LT(std::fabs(gap), 1e-6);
+}
+
+// Of one device h is h_i, whatever the clip leaves of it. So the correction is nothing. The run is that without one.
+TEST(MemoryForm, ADeviceCorrectsByWhatTheClipLeft) {
+  if (kIsDouble) {
+    GTEST_SKIP() << "the clip is of whole numbers";
+  }
+  const std::shared_ptr<const KpcaWorkload> workload = make_zofl("digits", true, 4, 1, 1);
+  const double step = 0.1 / workload->eigenvalues()(workload->eigenvalues().size() - 1);
+  const auto model_of = [&](CorrectionForm form, ClipNorm clip) {
+    Case one;
+    one.workload = workload;
+    one.parameters = memory_parameters(*workload, EstimatorId::kProjectionOneSided, step, 20);
+    one.parameters.local->direction_count = 16;
+    one.parameters.local->correction_form = form;
+    one.parameters.fold.keys().clip_norm = clip;
+    one.parameters.fold.keys().clip_norm_value = clip == ClipNorm::kFixed ? 0.25F : 0;
+    const Curve curve = run_case(one, {});
+    EXPECT_EQ(curve.fault, "");
+    return curve.last_model;
+  };
+  const Matrix plain = model_of(CorrectionForm::kNone, ClipNorm::kFixed);
+  EXPECT_LT((model_of(CorrectionForm::kMemory, ClipNorm::kFixed) - plain).norm(), 5e-3);
+  EXPECT_GT((model_of(CorrectionForm::kNone, ClipNorm::kNone) - plain).norm(), 0.1);
 }
 
 }  // namespace

@@ -443,7 +443,7 @@ TEST(AggregatorClipped, AMemoryHoldsWhatIsLeft) {
   }
 }
 
-// Two agree and the third pulls the other way, as long as they are.
+// Two agree and the third pulls the other way, as long as they are. A norm is rounded as the fold rounds values.
 TEST(AggregatorClipped, TheCosinesAreThoseToTheSum) {
   for (const RunParameters& p : plain_runs()) {
     TestRule rule(clipped(p, ClipNorm::kMedian));
@@ -458,9 +458,9 @@ TEST(AggregatorClipped, TheCosinesAreThoseToTheSum) {
     ClipTally tally = rule.rule->clip_tally();
     rule.rule->add_cosines(&tally);
     ASSERT_EQ(tally.norms.size(), 3U);
-    EXPECT_NEAR(tally.norms[0].cosine, 1, 1e-9);
-    EXPECT_NEAR(tally.norms[1].cosine, -1, 1e-9);
-    EXPECT_NEAR(tally.norms[2].cosine, 1, 1e-9);
+    EXPECT_NEAR(tally.norms[0].cosine, 1, 1e-5);
+    EXPECT_NEAR(tally.norms[1].cosine, -1, 1e-5);
+    EXPECT_NEAR(tally.norms[2].cosine, 1, 1e-5);
   }
 }
 
@@ -479,8 +479,8 @@ TEST(AggregatorClipped, TheCosinesAreToTheClippedSum) {
   }
   ClipTally tally = rule.rule->clip_tally();
   rule.rule->add_cosines(&tally);
-  EXPECT_NEAR(tally.norms[0].cosine, -1, 1e-9);
-  EXPECT_NEAR(tally.norms[1].cosine, 1, 1e-9);
+  EXPECT_NEAR(tally.norms[0].cosine, -1, 1e-5);
+  EXPECT_NEAR(tally.norms[1].cosine, 1, 1e-5);
 }
 
 TEST(AggregatorClipped, WhatKeepsNoUpdatesAndLateOnesHaveNoCosine) {

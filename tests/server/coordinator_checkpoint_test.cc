@@ -226,5 +226,23 @@ TEST(CoordinatorCheckpoint, OneIsDueByUpdatesAndByBytes) {
   EXPECT_EQ(large.checkpoints.size(), 1U) << "the records since are not a thousand times as long";
 }
 
+// `run forget` keeps such a checkpoint.
+TEST(CoordinatorCheckpoint, HasNoFiguresOfAForgottenDevice) {
+  RunParameters p = scalar_parameters();
+  p.fold.keys().clip_norm = ClipNorm::kMedian;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  server.coordinator->forget_figures(2);
+  Coordinator restored(7, server.parameters, server.names);
+  ASSERT_EQ(restored.restore(server.coordinator->checkpoint().bytes), Status::kOk);
+  const std::vector<DeviceStatus> statuses = restored.device_statuses();
+  EXPECT_GT(statuses[1].oddity.norm_ratio, 0);
+  EXPECT_EQ(statuses[2].oddity.norm_ratio, 0);
+}
+
 }  // namespace
 }  // namespace gradstream

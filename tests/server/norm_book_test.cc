@@ -77,6 +77,16 @@ TEST(NormBook, KnowsTheLastCosineOfEachDeviceAndTheLeastOfAVersion) {
   EXPECT_EQ(book.least_cosine(), 0);
 }
 
+TEST(NormBook, AForgottenDeviceHasNoFigures) {
+  NormBook book;
+  book.take(tally_of(400, {{0, 100, 0.5}, {2, 900, -0.5}}));
+  book.forget(2);
+  book.forget(7);
+  EXPECT_EQ(book.find(2), nullptr);
+  EXPECT_EQ(book.find(0)->ratio(), 1);
+  EXPECT_EQ(book.clipped_count(), 1U);
+}
+
 TEST(NormBook, AMedianOfZeroHasNoRatio) {
   NormBook book;
   ClipTally tally = tally_of(0, {{0, 5}});
