@@ -26,7 +26,7 @@ class KeyHolder {
   virtual void on_connected() = 0;
   // A message of the server. True: it was a KeyChange, and nobody else is to see it.
   virtual bool take(std::span<const uint8_t> payload) = 0;
-  // A frame that is to go to the server, once; valid until the next call of any function. Empty: none.
+  // A frame that is to go to the server, once; valid until the next call of this function. Empty: none.
   virtual std::span<const uint8_t> frame_due() = 0;
 };
 

@@ -214,11 +214,11 @@ void IdentityKeeper::settle() {
     warn("key_change_failed", generation, fault.text, "the device tries again at its next connection");
     return;
   }
-  log_line(std::string("event=key_changed identity=") + next_.name + " generation=" + std::to_string(generation) +
-           " file=" + path_);
   static_cast<Identity&>(own_) = next_;
   name_.generation = generation;
   drop_next();
+  log_line(std::string("event=key_changed identity=") + own_.name + " generation=" + std::to_string(generation) +
+           " file=" + path_);
 }
 
 void IdentityKeeper::drop_next() {
