@@ -82,6 +82,7 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     // The rest of the answer is of no use: the next Pull says that there is no model, and a snapshot comes.
     record_.close(arena_);
     static_cast<void>(model_.replica().begin_snapshot());
+    drop_correction();  // it would want the same record again
     session_.is_skipping = true;
     return Status::kOk;
   }
@@ -95,7 +96,11 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   if (kTakesUnits && line != nullptr && holds) {
     line->close(model_.replica(), arena_);
   }
-  return holds ? Status::kOk : skip_answer();
+  if (!holds) {
+    drop_correction();  // as above: a model that is right would not make this record hold
+    return skip_answer();
+  }
+  return Status::kOk;
 }
 
 // The model proved wrong: what is left of the answer is of no use.

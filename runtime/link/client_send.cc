@@ -238,6 +238,11 @@ ClientAction Client::send_pull(uint64_t now_ms) {
   if (pull.has_model) {
     pull.version = model_.replica().version();
     pull.digest = model_.digest();
+  } else if (model_.may_correct() && progress_.slots.has(SlotRole::kAccepted)) {
+    // The snapshot that was to repair the model did not come whole. What settles the correction is the record behind
+    // that model, so the model is asked for once more, by a digest that it does not have.
+    pull.has_model = true;
+    pull.version = progress_.slots.accepted_record() - 1;
   }
   if (kHoldsPulls && config_.holds_pulls) {
     pull.hold_max_ms = kDeviceHoldMs;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -76,6 +77,42 @@ TEST(ClientReceive, AFlippedBitIsNoticedAndRepaired) {
     EXPECT_EQ(link.client().replica().digest(), server.model().digest());
     EXPECT_EQ(link.client().counters().malformed_frames, 0U);
   }
+}
+
+// The snapshot that repairs a flipped bit does not come whole: the device asks for the model that it had once more,
+// since the record behind that model settles the correction.
+TEST(ClientReceive, ARepairThatFailedIsAskedForAgain) {
+  FakeRun run;
+  run.round_count = 8;
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().correction() != nullptr; }));
+  server.holds_version_open = true;
+  ASSERT_TRUE(link.run_past_upload(2));
+  const uint32_t held = link.client().replica().version();
+  link.client().replica_for_test().flip_bit_for_test(77);
+  server.edit = [&](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_snapshot_chunk_tag) {
+      message.body.snapshot_chunk.digest ^= 1;
+      server.edit = nullptr;
+    }
+  };
+  std::vector<gs_Pull> pulls;
+  server.intercept = [&](const DeviceMessage& message) {
+    if (message.which_body == gs_DeviceMessage_pull_tag) {
+      pulls.push_back(message.body.pull);
+    }
+    return false;
+  };
+  ASSERT_TRUE(link.run_until([&] { return pulls.size() == 2; }));
+  EXPECT_TRUE(pulls[1].has_model);
+  EXPECT_EQ(pulls[1].version, held);
+  EXPECT_EQ(pulls[1].digest, 0U);
+  EXPECT_FALSE(link.client().replica().has_model());
+  server.holds_version_open = false;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
 }
 
 TEST(ClientReceive, AServerThatNeverAgreesIsLeftAlone) {
