@@ -1509,6 +1509,15 @@ retry_max_ms = 5
                          [f"{digest % 2**64:016x}" for run, _, digest in digests if run == 2])
         self.assertIn(("a", 19), [(update["device"], update["sequence"]) for update in versions[4]["from"]],
                       "what the first release had taken in counts")
+        with sqlite3.connect(path) as database:
+            weights = database.execute("SELECT version, weight FROM journal WHERE run=2 AND kind=2 AND version>3 "
+                                       "ORDER BY sequence").fetchall()
+            clips = database.execute("SELECT count(*) FROM journal WHERE run=2 AND kind=4 "
+                                     "AND length(notes)>0").fetchone()
+        database.close()
+        self.assertEqual(weights, [(version, 4) for version in (4, 5, 6) for _ in "ab"], "as many as it has samples")
+        self.assertEqual(clips, (0,), "no version has a clip")
+        self.verb("run", "export", "--check", "--out", lineage)
 
     def test_the_wall_clock_is_read_in_three_places(self):
         """All else is by the steady clock: a system clock that jumps ends no session, deadline or window."""

@@ -16,7 +16,7 @@ namespace {
 class Home {
  public:
   explicit Home(PskLookup lookup = ListenerHarness::find)
-      : thread(io, std::move(lookup), false, nullptr, SessionLimits(), fault_lines_,
+      : thread(io, std::move(lookup), TlsPolicy(), nullptr, SessionLimits(), fault_lines_,
                [this](std::vector<SessionReport>& reports) { take(reports); }) {
     EXPECT_EQ(thread.start(), Status::kOk);
   }

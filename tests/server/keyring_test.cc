@@ -263,7 +263,7 @@ TEST_F(ProvenClaim, EnrolsTheKeyThatBothEndsFind) {
 
 // A session that began before the end. The public key of zeros, which no proof takes, shows that none is tried.
 TEST_F(ProvenClaim, AnEndedClaimIsProvenToNobody) {
-  ClaimProof proof;
+  KeyProof proof;
   ClaimRequest request = prepare("kitchen", 5, &proof);
   std::ranges::fill(request.device.key, uint8_t{0});
   EXPECT_EQ(keyring_.grant_claim(claim_, request).reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);

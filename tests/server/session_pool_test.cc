@@ -42,7 +42,7 @@ class Pool : public SessionOwner {
 
  private:
   Tcp::acceptor acceptor_{io, Tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
-  TlsContext tls_{ListenerHarness::find, false};
+  TlsContext tls_{ListenerHarness::find, TlsPolicy()};
   FaultLines fault_lines_;
   SessionLimits limits_;
 
