@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/run/fold_keys.h"
+#include "server/run/choices.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

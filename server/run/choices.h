@@ -15,6 +15,13 @@ enum class Work : uint8_t {
   kTimed,  // K_i, from steps_min to K, that the device can do until the deadline by its measured step time
 };
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
+// How long an update may be beside the others (docs/algorithms.md, "The clip"). A longer one is scaled to the radius R.
+enum class ClipNorm : uint8_t {
+  kNone,      // updates count as they are
+  kFixed,     // R is clip_norm_value
+  kMedian,    // R is clip_factor times the median of the versions before and of the open one, whose updates are kept
+  kTrailing,  // the same of the versions before alone: nothing is kept, and the first version is not clipped
+};
 // What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Forms of the correction").
 enum class CorrectionForm : uint8_t {
   kNone,      // c = 0; the step is the mean of the version's updates

@@ -16,19 +16,6 @@ namespace gradstream {
 
 struct RunParameters;
 
-// How long an update may be beside the others (docs/algorithms.md, "The clip"). A longer one is scaled to the radius R.
-enum class ClipNorm : uint8_t {
-  kNone,      // updates count as they are
-  kFixed,     // R is clip_norm_value
-  kMedian,    // R is clip_factor times the median of the versions before and of the open one, whose updates are kept
-  kTrailing,  // the same of the versions before alone: nothing is kept, and the first version is not clipped
-};
-template <>
-inline constexpr auto kEnumNames<ClipNorm> = std::to_array<EnumName<ClipNorm>>({{"none", ClipNorm::kNone},
-                                                                                {"fixed", ClipNorm::kFixed},
-                                                                                {"median", ClipNorm::kMedian},
-                                                                                {"trailing", ClipNorm::kTrailing}});
-
 // clip_factor counts in parts of this: 64 to 65,535 of them.
 inline constexpr uint32_t kClipFactorOne = 256;
 

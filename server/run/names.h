@@ -78,6 +78,11 @@ template <>
 inline constexpr auto kEnumNames<FoldWeight> = std::to_array<EnumName<FoldWeight>>(
     {{"uniform", FoldWeight::kUniform}, {"sample_count", FoldWeight::kSampleCount}});
 template <>
+inline constexpr auto kEnumNames<ClipNorm> = std::to_array<EnumName<ClipNorm>>({{"none", ClipNorm::kNone},
+                                                                                {"fixed", ClipNorm::kFixed},
+                                                                                {"median", ClipNorm::kMedian},
+                                                                                {"trailing", ClipNorm::kTrailing}});
+template <>
 inline constexpr auto kEnumNames<CorrectionForm> =
     std::to_array<EnumName<CorrectionForm>>({{"none", CorrectionForm::kNone},
                                              {"local", CorrectionForm::kLocal},

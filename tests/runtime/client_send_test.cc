@@ -28,7 +28,7 @@ TEST(ClientSend, SaysWhatItIs) {
   EXPECT_EQ(hello.capabilities.solvers, 0b11110U);
   EXPECT_EQ(hello.capabilities.estimators, 0b111110U);
   EXPECT_EQ(hello.capabilities.encodings, 0b1110U);
-  EXPECT_EQ(hello.capabilities.features, 0b10000000000010000111110U);
+  EXPECT_EQ(hello.capabilities.features, 0b10100000000010000111110U);
   EXPECT_EQ(hello.capabilities.arena_size, device.memory.arena.size());
   ASSERT_EQ(hello.capabilities.problems_count, 1);
   EXPECT_STREQ(hello.capabilities.problems[0], "kpca");
