@@ -1,6 +1,7 @@
 #include "sim/sim_parameters.h"
 
 #include "runtime/problem/problem.h"
+#include "server/run/fold_keys.h"
 #include "server/run/pace_keys.h"
 #include "server/run/parts.h"
 #include "server/run/quality_keys.h"
