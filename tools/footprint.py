@@ -49,7 +49,7 @@ class Image(NamedTuple):
 
 
 IMAGES = (
-    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 31 * 1024, 106 * 1024),
+    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 31 * 1024, 107 * 1024),
     Image("mps2-an386-eth", "the same by Ethernet, with lwIP", "mps2_an386_eth", 48 * 1024, 132 * 1024),
     Image("mps2-an385", "Cortex-M3, soft float", "mps2_an385"),
     Image("mps2-an500", "Cortex-M7", "mps2_an500"),
