@@ -205,23 +205,23 @@ StallCause of_holdout(const RunParameters& p, const BlockedGroup& group) {
 
 // A floor of a device's owner: what it is about, what the operator may change, and the option of the device.
 struct FloorWords {
-  gs_Floor floor;
-  const char* what;
-  const char* keys;
-  const char* option;
+  const char* what = "";
+  const char* keys = "";
+  const char* option = "";
+  gs_Floor floor = gs_Floor_FLOOR_NONE;
   bool counts_device = false;  // the device's samples, and no number of a task
 };
 constexpr FloorWords kFloorWords[] = {
-    {gs_Floor_FLOOR_BATCH_SIZE, "estimates over samples", "a larger batch_size and batch_mode = \"common\" or \"all\"",
-     "--batch-size-min"},
-    {gs_Floor_FLOOR_LOCAL_STEPS, "tasks of local steps", "a larger local_step_count", "--local-step-count-min"},
-    {gs_Floor_FLOOR_SCALARS_PER_SAMPLE, "updates of scalars a sample",
-     "a smaller direction_count or local_step_count, or a larger batch_size", "--scalars-per-sample-max"},
-    {gs_Floor_FLOOR_TANGENTS, "updates that are tensors", "upload_stream = \"scalar\"", "--no-tangents"},
-    {gs_Floor_FLOOR_UNIT_SUMS, "sums over the columns of samples", "centre = \"none\" and scale = \"none\"",
-     "--sums-samples-min", true},
-    {gs_Floor_FLOOR_TRIAL_STEPS, "trial losses of samples", "a number as step_size in place of auto",
-     "--trials-samples-min", true}};
+    {"estimates over samples", "a larger batch_size and batch_mode = \"common\" or \"all\"", "--batch-size-min",
+     gs_Floor_FLOOR_BATCH_SIZE},
+    {"tasks of local steps", "a larger local_step_count", "--local-step-count-min", gs_Floor_FLOOR_LOCAL_STEPS},
+    {"updates of scalars a sample", "a smaller direction_count or local_step_count, or a larger batch_size",
+     "--scalars-per-sample-max", gs_Floor_FLOOR_SCALARS_PER_SAMPLE},
+    {"updates that are tensors", "upload_stream = \"scalar\"", "--no-tangents", gs_Floor_FLOOR_TANGENTS},
+    {"sums over the columns of samples", "centre = \"none\" and scale = \"none\"", "--sums-samples-min",
+     gs_Floor_FLOOR_UNIT_SUMS, true},
+    {"trial losses of samples", "a number as step_size in place of auto", "--trials-samples-min",
+     gs_Floor_FLOOR_TRIAL_STEPS, true}};
 
 StallCause of_floor(const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
