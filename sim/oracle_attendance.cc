@@ -31,7 +31,7 @@ std::string OracleAttendance::on_record(const JournalRecord& record, bool is_tra
       }
       return "";
     case RecordKind::kVersion: {
-      const std::string fault = has_version_ ? on_close(record) : "";
+      std::string fault = has_version_ ? on_close(record) : "";
       has_version_ = true;
       open_ = record.version();
       extension_count_ = 0;
