@@ -13,7 +13,7 @@ namespace gradstream {
 Sha256Digest sha256(std::span<const uint8_t> bytes) {
   Sha256Digest digest = {};
 #if defined(GS_HAS_NETTLE)
-  sha256_ctx context;
+  sha256_ctx context = {};
   sha256_init(&context);
   sha256_update(&context, bytes.size(), bytes.data());
   sha256_digest(&context, digest.size(), digest.data());
