@@ -235,7 +235,7 @@ struct OddityView {
   double norm_ratio = 0;     // of the last one: norm by median
   double clipped_share = 0;  // of the last 64
   bool has_long_updates = false;
-  double cosine = 0;                 // of the last one to its version's step, where the run keeps updates until then
+  double cosine = 0;                 // of the last one to its version's step, where updates are kept until then
   bool knows_other_journal = false;  // on_mark_compared()
 };
 

@@ -159,7 +159,7 @@ class Aggregator {
   }
   // Of a rule that clips; else no norms.
   virtual ClipTally clip_tally() const { return {}; }
-  // Fills in the cosines of clip_tally(), right after it, where the rule keeps updates until the close.
+  // Fills in the cosines of clip_tally(), right after it, where the rule has kept the updates until the close.
   virtual void add_cosines(ClipTally* tally) const { static_cast<void>(tally); }
   // Of the update that was prepared last, where a radius was set. A clip by the version's own median knows no scale
   // yet.

@@ -11,9 +11,10 @@
 // Who decides: the record that closes a version has the radius (VersionClip). Of `trailing` it is that of the version
 // it opens, so that a replay clips by the journal's number and computes none.
 //
-// Memory: a norm of 8 bytes for each update of clip_window versions and the open one. `median` also keeps the values of
-// the open version's updates, at most kClipKeptUpdateCountMax and about kClipKeptBytesMax. Stages before training are
-// passed through: their answers are no updates.
+// Memory: a norm of 8 bytes for each update of clip_window versions and the open one, and the values of the open
+// version's updates, at most kClipKeptUpdateCountMax and about kClipKeptBytesMax. `median` folds these at the close.
+// The others have folded them by then, and show where they point; of a version that is larger they keep none. Stages
+// before training are passed through: their answers are no updates.
 #include "runtime/base/no_contraction.h"
 
 #include <algorithm>
@@ -40,8 +41,8 @@ class AggregatorClipped : public Aggregator {
   }
 
   Status finish(VersionRecord* record) const override {
-    const bool keeps = !kept_.empty();
-    const Status status = keeps ? fold_kept(record) : inner_->finish(record);
+    const bool folds_kept = folds_at_close() && !kept_.empty();
+    const Status status = folds_kept ? fold_kept(record) : inner_->finish(record);
     note(record);
     return status;
   }
@@ -102,7 +103,7 @@ class AggregatorClipped : public Aggregator {
   }
   UpdateClip prepared_clip() const override { return prepared_clip_; }
 
-  bool is_mergeable() const override { return !keeps_updates() && inner_->is_mergeable(); }
+  bool is_mergeable() const override { return !folds_at_close() && inner_->is_mergeable(); }
   PartialSum partial() const override {
     PartialSum sum = inner_->partial();
     sum.clip_radius = sum_radius();
@@ -121,7 +122,13 @@ class AggregatorClipped : public Aggregator {
   };
 
   const FoldKeys& keys() const { return context_.parameters->fold.keys(); }
-  bool keeps_updates() const { return keys().clip_norm == ClipNorm::kMedian; }
+  bool folds_at_close() const { return keys().clip_norm == ClipNorm::kMedian; }
+  // Values are kept: to be folded, or to be shown where the last version and this one fit. Reason: a version that turns
+  // out to be too large has copied its updates in vain.
+  bool keeps_values() const {
+    return is_clipping() && (folds_at_close() || (is_shown_ && (window_.empty() || fits(window_.back().size()))));
+  }
+  bool fits(size_t count) const { return count <= clip_kept_count_max(*context_.parameters); }
   bool is_clipping() const { return context_.open == nullptr || context_.open->is_training; }
 
   void open_version() override {
@@ -151,6 +158,14 @@ class AggregatorClipped : public Aggregator {
   void forget_updates() {
     norms_.clear();
     kept_.clear();
+    is_shown_ = true;
+  }
+  // The open version's updates have no cosines.
+  void show_none() {
+    is_shown_ = folds_at_close();
+    if (!is_shown_) {
+      kept_.clear();
+    }
   }
 
   Status work_out(const FoldInput& input, FoldSource source) override {
@@ -160,12 +175,12 @@ class AggregatorClipped : public Aggregator {
       if (norms_.size() >= clip_update_count_max(*context_.parameters)) {
         return Status::kOutOfRange;
       }
-      measured.clip_radius = keeps_updates() ? kNoClipRadius : open_radius();
+      measured.clip_radius = folds_at_close() ? kNoClipRadius : open_radius();
     }
     GS_TRY(inner_->prepare(measured, source));
     prepared_clip_ = inner_->prepared_clip();
     prepared_ = input;
-    if (is_clipping() && keeps_updates()) {
+    if (keeps_values()) {
       prepared_values_.assign(input.values.begin(), input.values.end());
     }
     return Status::kOk;
@@ -174,8 +189,13 @@ class AggregatorClipped : public Aggregator {
     if (is_clipping()) {
       norms_.push_back({prepared_.device, prepared_clip_.norm});
     }
-    if (!is_clipping() || !keeps_updates()) {
+    if (!is_clipping() || !folds_at_close()) {
       inner_->commit();
+    }
+    if (!fits(norms_.size())) {
+      show_none();
+    }
+    if (!keeps_values()) {
       return;
     }
     const bool is_late = prepared_.base_version != context_.replica->version();
@@ -184,7 +204,7 @@ class AggregatorClipped : public Aggregator {
   }
 
   Status merge_in(const PartialSum& sum) override {
-    if (keeps_updates()) {
+    if (folds_at_close()) {
       return Status::kUnimplemented;
     }
     if (sum.clip_radius != sum_radius()) {
@@ -201,6 +221,7 @@ class AggregatorClipped : public Aggregator {
     plain.clip_radius = kNoClipRadius;
     plain.norms.clear();
     GS_TRY(inner_->merge(plain));
+    show_none();  // of the sum's updates nobody has the values
     for (const uint64_t norm : sum.norms) {
       norms_.push_back({ClipTally::kNobody, norm});
     }
@@ -292,7 +313,8 @@ class AggregatorClipped : public Aggregator {
   std::deque<std::vector<uint64_t>> window_;  // norms of closed versions that trained, oldest first
   uint64_t radius_ = kNoClipRadius;           // of `trailing`, as the last record says
   std::vector<ClipTally::Norm> norms_;        // of the open version
-  std::deque<Kept> kept_;                     // of `median`; values stay where they are
+  std::deque<Kept> kept_;                     // of norms_, the same order; values stay where they are
+  bool is_shown_ = true;                      // the open version's updates are all kept, or will be
   FoldInput prepared_;
   std::vector<Real> prepared_values_;
   UpdateClip prepared_clip_;

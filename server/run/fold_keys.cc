@@ -39,6 +39,10 @@ uint32_t clip_update_count_max(const RunParameters& p) {
   if (p.fold.keys().clip_norm != ClipNorm::kMedian) {
     return kClipNormCountMax;
   }
+  return clip_kept_count_max(p);
+}
+
+uint32_t clip_kept_count_max(const RunParameters& p) {
   const uint64_t fitting = kClipKeptBytesMax / (sizeof(Real) * std::max(p.value_count(), 1U));
   return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, 1, kClipKeptUpdateCountMax));
 }

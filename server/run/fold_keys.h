@@ -62,6 +62,8 @@ uint32_t clip_factor256(const FoldKeys& keys);
 uint64_t fixed_clip_radius(const FoldKeys& keys);
 // Updates that a version may have for its clip: those that it keeps, or whose norms it knows.
 uint32_t clip_update_count_max(const RunParameters& run);
+// Updates of a version whose values a clip keeps at most.
+uint32_t clip_kept_count_max(const RunParameters& run);
 // Why the clip of a version's updates by its own median does not hold for the run; empty: it does. For people.
 std::string median_clip_obstacle(const RunParameters& run);
 

@@ -443,24 +443,74 @@ TEST(AggregatorClipped, AMemoryHoldsWhatIsLeft) {
   }
 }
 
+ClipTally tally_of(const TestRule& rule) {
+  ClipTally tally = rule.rule->clip_tally();
+  rule.rule->add_cosines(&tally);
+  return tally;
+}
+
 // Two agree and the third pulls the other way, as long as they are. A norm is rounded as the fold rounds values.
+void expect_the_cosines_of_three(const RunParameters& p, TestRule* rule) {
+  const std::vector<Real> values = values_of(p, 0);
+  std::vector<Real> against = values;
+  for (Real& value : against) {
+    value = -value;
+  }
+  for (uint32_t device = 0; device < 3; ++device) {
+    ASSERT_EQ(rule->rule->add(input_of(p, device, device == 1 ? against : values)), Status::kOk);
+  }
+  const ClipTally tally = tally_of(*rule);
+  ASSERT_EQ(tally.norms.size(), 3U);
+  EXPECT_NEAR(tally.norms[0].cosine, 1, 1e-5);
+  EXPECT_NEAR(tally.norms[1].cosine, -1, 1e-5);
+  EXPECT_NEAR(tally.norms[2].cosine, 1, 1e-5);
+}
+
 TEST(AggregatorClipped, TheCosinesAreThoseToTheSum) {
   for (const RunParameters& p : plain_runs()) {
-    TestRule rule(clipped(p, ClipNorm::kMedian));
-    const std::vector<Real> values = values_of(p, 0);
-    std::vector<Real> against = values;
-    for (Real& value : against) {
-      value = -value;
+    for (const ClipNorm norm : {ClipNorm::kFixed, ClipNorm::kMedian, ClipNorm::kTrailing}) {
+      RunParameters run = clipped(p, norm);
+      run.fold.keys().clip_norm_value = 1;
+      TestRule rule(run);
+      expect_the_cosines_of_three(p, &rule);
     }
-    for (uint32_t device = 0; device < 3; ++device) {
-      ASSERT_EQ(rule.rule->add(input_of(p, device, device == 1 ? against : values)), Status::kOk);
-    }
-    ClipTally tally = rule.rule->clip_tally();
-    rule.rule->add_cosines(&tally);
-    ASSERT_EQ(tally.norms.size(), 3U);
-    EXPECT_NEAR(tally.norms[0].cosine, 1, 1e-5);
-    EXPECT_NEAR(tally.norms[1].cosine, -1, 1e-5);
-    EXPECT_NEAR(tally.norms[2].cosine, 1, 1e-5);
+  }
+}
+
+// A version of more updates than may be kept has no cosines, nor has the one after it. The next one of few has them.
+TEST(AggregatorClipped, ALargeVersionKeepsNoUpdates) {
+  const RunParameters p = plain_runs().front();
+  TestRule rule(clipped(p, ClipNorm::kTrailing));
+  const std::vector<Real> values = values_of(p, 0);
+  for (uint32_t i = 0; i <= kClipKeptUpdateCountMax; ++i) {
+    ASSERT_EQ(rule.rule->add(input_of(p, i % kDevices, values)), Status::kOk);
+  }
+  for (const ClipTally::Norm& one : tally_of(rule).norms) {
+    ASSERT_EQ(one.cosine, 0);
+  }
+  close(rule);
+  for (uint32_t device = 0; device < 3; ++device) {
+    ASSERT_EQ(rule.rule->add(input_of(p, device, values)), Status::kOk);
+  }
+  EXPECT_EQ(tally_of(rule).norms.front().cosine, 0);
+  close(rule);
+  expect_the_cosines_of_three(p, &rule);
+}
+
+// Of a sum that was made elsewhere nobody has the updates.
+TEST(AggregatorClipped, AMergedSumLeavesNoCosines) {
+  const RunParameters p = plain_runs().front();
+  TestRule rule(clipped(p, ClipNorm::kTrailing));
+  TestRule other(clipped(p, ClipNorm::kTrailing));
+  const std::vector<Real> values = values_of(p, 0);
+  ASSERT_EQ(other.rule->add(input_of(p, 0, values)), Status::kOk);
+  ASSERT_EQ(rule.rule->add(input_of(p, 1, values)), Status::kOk);
+  ASSERT_EQ(rule.rule->merge(other.rule->partial()), Status::kOk);
+  ASSERT_EQ(rule.rule->add(input_of(p, 2, values)), Status::kOk);
+  const ClipTally tally = tally_of(rule);
+  ASSERT_EQ(tally.norms.size(), 3U);
+  for (const ClipTally::Norm& one : tally.norms) {
+    EXPECT_EQ(one.cosine, 0);
   }
 }
 
@@ -477,13 +527,12 @@ TEST(AggregatorClipped, TheCosinesAreToTheClippedSum) {
     }
     ASSERT_EQ(rule.rule->add(input_of(p, device, said)), Status::kOk);
   }
-  ClipTally tally = rule.rule->clip_tally();
-  rule.rule->add_cosines(&tally);
+  const ClipTally tally = tally_of(rule);
   EXPECT_NEAR(tally.norms[0].cosine, -1, 1e-5);
   EXPECT_NEAR(tally.norms[1].cosine, 1, 1e-5);
 }
 
-TEST(AggregatorClipped, WhatKeepsNoUpdatesAndLateOnesHaveNoCosine) {
+TEST(AggregatorClipped, LateUpdatesHaveNoCosine) {
   const RunParameters p = plain_runs().front();
   for (const ClipNorm norm : {ClipNorm::kTrailing, ClipNorm::kMedian}) {
     TestRule rule(clipped(p, norm));
@@ -493,10 +542,9 @@ TEST(AggregatorClipped, WhatKeepsNoUpdatesAndLateOnesHaveNoCosine) {
       input.base_version = device == 2 ? 1 : 2;
       ASSERT_EQ(rule.rule->add(input), Status::kOk);
     }
-    ClipTally tally = rule.rule->clip_tally();
-    rule.rule->add_cosines(&tally);
+    const ClipTally tally = tally_of(rule);
     for (uint32_t device = 0; device < 3; ++device) {
-      EXPECT_EQ(tally.norms[device].cosine != 0, norm == ClipNorm::kMedian && device < 2);
+      EXPECT_EQ(tally.norms[device].cosine != 0, device < 2);
     }
   }
 }
