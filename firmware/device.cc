@@ -179,7 +179,8 @@ void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
     const FloorFault& floor = client_.floor_fault();
     line.word("floor", floor_name(static_cast<gs_Floor>(floor.floor)));
     if (floor.least < floor.most) {
-      line.text(" value=").real(floor.value).text(" least=").real(floor.least).text(" most=").real(floor.most);
+      const auto whole = [](float value) { return static_cast<uint64_t>(value); };  // as all numbers that have a floor
+      line.number("value", whole(floor.value)).number("least", whole(floor.least)).number("most", whole(floor.most));
     }
     line.word("see", "docs/trust.md");
   } else if (is_sample && fault.sample == SampleFault::kNone) {

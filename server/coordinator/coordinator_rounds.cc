@@ -28,11 +28,14 @@ void Coordinator::State::open_run(uint64_t now_ms) {
     log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
   }
   const FoldKeys& fold = parameters.fold.keys();
-  log(LogLevel::kInfo, "run_clip",
-      Fields()
-          .add("fold_weight", name_of(fold.fold_weight))
-          .add("clip_norm", name_of(fold.clip_norm))
-          .add("clip_factor", number_text(static_cast<double>(fold.clip_factor))));
+  Fields clip;
+  clip.add("fold_weight", name_of(fold.fold_weight)).add("clip_norm", name_of(fold.clip_norm));
+  if (fold.clip_norm == ClipNorm::kFixed) {
+    clip.add("clip_norm_value", number_text(static_cast<double>(fold.clip_norm_value)));
+  } else if (fold.clip_norm != ClipNorm::kNone) {
+    clip.add("clip_factor", number_text(static_cast<double>(fold.clip_factor)));
+  }
+  log(LogLevel::kInfo, "run_clip", clip);
   JournalRecord record = ledger.open_first_version(first_model);
   note_version(record.sequence());
   noted.version_ms = now_ms;

@@ -121,7 +121,7 @@ int run_head(const CommonOptions& options, uint32_t run_id, const std::string& k
     return fail_database(opened.database);
   }
   if (!*head) {
-    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet, so there is nothing to sign");
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet, so that there is no head");
   }
   const std::vector<uint8_t> signature = key.is_set() ? key.sign(head_text(**head)) : std::vector<uint8_t>();
   if (key.is_set() && signature.empty()) {

@@ -120,6 +120,9 @@ Objection HeadKey::read_private(const std::string& path) {
   if (const Objection problem = read_text_file(path, kKeyFileSizeMax, &*text)) {
     return "key file " + path + " " + problem.sentence + "; check its path, and that this user may read it";
   }
+  if (text->find("-----BEGIN PUBLIC KEY-----") != std::string::npos) {
+    return "key file " + path + " holds a public key, and a head is signed by the private half; name that file";
+  }
   if (is_read_by_others(path)) {
     return "key file " + path + " can be read by others, and is a private key; chmod 600 " + path;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "server/run/field_text.h"
 #include "server/run/limits.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
@@ -76,6 +77,11 @@ Objection check_clip(const RunParameters& p) {
   if (keys.clip_norm == ClipNorm::kFixed && keys.clip_norm_value <= 0) {
     return "clip_norm_value, clip_norm: the radius of clip_norm fixed is missing; set clip_norm_value above 0, or "
            "clip_norm to median";
+  }
+  if (keys.clip_norm == ClipNorm::kFixed && fixed_clip_radius(keys) == 0) {
+    return "clip_norm_value, fold_scale_log2: the fold counts in units of 2^-" + std::to_string(keys.fold_scale_log2) +
+           ", in which this radius is 0 and every update would count nothing; set clip_norm_value to " +
+           field_text(std::ldexp(1.0F, -static_cast<int>(keys.fold_scale_log2))) + " or more";
   }
   if (keys.clip_norm != ClipNorm::kMedian) {
     return {};

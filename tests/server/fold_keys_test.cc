@@ -43,6 +43,11 @@ TEST(FoldKeys, EveryBadClipIsRefusedByItsKey) {
       {"clip_norm_value:", [](RunParameters* p) { p->fold.keys().clip_norm_value = -1; }},
       {"clip_norm_value, clip_norm: the radius of clip_norm fixed is missing",
        [](RunParameters* p) { p->fold.keys().clip_norm = ClipNorm::kFixed; }},
+      {"clip_norm_value, fold_scale_log2: the fold counts in units of 2^-24, in which this radius is 0",
+       [](RunParameters* p) {
+         p->fold.keys().clip_norm = ClipNorm::kFixed;
+         p->fold.keys().clip_norm_value = 1e-8F;
+       }},
       {"clip_norm: median keeps a version's updates until it closes, and does not go with correction_form memory, "
        "whose "
        "devices are told at once what is left of their updates; set clip_norm to trailing",

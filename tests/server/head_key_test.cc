@@ -84,9 +84,12 @@ TEST_F(HeadKeys, TheFilesAreTheOwnersAndStay) {
 TEST_F(HeadKeys, WhatIsNoKeyIsNamed) {
   HeadKey key;
   EXPECT_THAT(key.read_private(folder_.file("none.key")).sentence, HasSubstr("none.key "));
-  EXPECT_THAT(key.read_private(path_ + ".pub").sentence, HasSubstr("can be read by others"));
-  ASSERT_EQ(::chmod((path_ + ".pub").c_str(), 0600), 0);
-  EXPECT_THAT(key.read_private(path_ + ".pub").sentence, HasSubstr("holds no private key"));
+  EXPECT_THAT(key.read_private(path_ + ".pub").sentence, HasSubstr("holds a public key"));
+  const std::string other = folder_.file("other.key");
+  write_file(other, kKeyOfRfc6979, 0644);
+  EXPECT_THAT(key.read_private(other).sentence, HasSubstr("can be read by others"));
+  write_file(other, "no key", 0600);
+  EXPECT_THAT(key.read_private(other).sentence, HasSubstr("holds no private key"));
   EXPECT_THAT(key.read_public(path_).sentence, HasSubstr("holds no public key"));
   EXPECT_FALSE(key.is_set());
   const std::string large = folder_.file("large.key");
