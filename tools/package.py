@@ -1,8 +1,10 @@
-"""./run package [ARCHITECTURE|server...]: Debian packages of the Linux client and of the server, in build/package.
+"""./run package [ARCHITECTURE|server|python...]: Debian packages of the Linux client and of the server, and a wheel for
+Python, in build/package.
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi, and armv6 is armhf's for the
 first Pi, Zero and Zero W. boards/posix/README.md says how to install one, boards/posix/debian holds its unit,
 configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian).
+The wheel has both, the simulator and a module, for x86-64 (docs/python.md, python/).
 """
 
 import argparse
@@ -18,6 +20,7 @@ from typing import NamedTuple
 import digits
 import fleet
 import package_documents
+import package_python
 import package_server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,6 +29,7 @@ OUT = ROOT / "build" / "package"
 NAME = "gradstream-client"
 MAINTAINER = "gradstream <gradstream@localhost>"
 SERVER = "server"
+PYTHON = "python"
 
 
 class Target(NamedTuple):
@@ -126,9 +130,9 @@ def fill(tree, kind):
         put(tree / "DEBIAN" / script, (DEBIAN / script).read_bytes(), 0o755)
 
 
-def build(preset, program):
+def build(preset, *programs):
     if preset != "dev" or "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
-        fleet.build(preset, program)
+        fleet.build(preset, *programs)
 
 
 def source_time():
@@ -147,6 +151,11 @@ def make(kind):
     """Builds the program and the package; the package's path."""
     tree = OUT / kind
     shutil.rmtree(tree, ignore_errors=True)
+    if kind == PYTHON:
+        build("dev", *package_python.TARGETS)
+        wheel = package_python.make(tree, OUT, version(), source_time(), run)
+        shutil.rmtree(tree)
+        return wheel
     if kind == SERVER:
         build("dev", package_server.NAME)
         package_server.fill(tree, version(), MAINTAINER, put, run)
@@ -166,13 +175,14 @@ def make(kind):
 
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER])}; all of them otherwise")
+    kinds = [*TARGETS, SERVER, PYTHON]
+    parser.add_argument("package", nargs="*", help=f"{', '.join(kinds)}; all of them otherwise")
     arguments = parser.parse_args()
     packages = []
     try:
-        for kind in arguments.package or [*TARGETS, SERVER]:
-            if kind not in TARGETS and kind != SERVER:
-                raise Failure(f"unknown package {kind} (known: {' '.join([*TARGETS, SERVER])})")
+        for kind in arguments.package or kinds:
+            if kind not in kinds:
+                raise Failure(f"unknown package {kind} (known: {' '.join(kinds)})")
             packages.append(make(kind))
             print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
     except (Failure, FileNotFoundError, RuntimeError) as failure:

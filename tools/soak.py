@@ -39,6 +39,8 @@ PARTS = {
                 [*PYTHON, fleet.ROOT / "tools" / "soak_install.py"]),
     "armv6": ("the package for the first Raspberry Pi, Zero and Zero W, trained on an emulated ARM1176",
               [*PYTHON, fleet.ROOT / "tests" / "tools" / "package_test.py", "armv6"]),
+    "python": ("the wheel installed on a Debian 12 and a Debian 13, without root, and its demo there",
+               [*PYTHON, fleet.ROOT / "tools" / "soak_python.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",
               [*PYTHON, fleet.ROOT / "tools" / "soak_fleet.py"]),
     "tidy": ("clang-tidy with the path-sensitive analyzer at full depth over everything, tests too",
