@@ -1,8 +1,7 @@
 """Principal components of samples that stay on their devices, in scikit-learn's habit."""
 
-from gradstream.device import Client, train
-from gradstream.files import _numpy, read_model
-from gradstream.server import Server
+from gradstream.files import _numpy
+from gradstream.simulation import train_shards
 
 
 class FederatedPCA:
@@ -32,23 +31,9 @@ class FederatedPCA:
         """shards: one array for each device, a sample a row, all with the same columns."""
         del y  # there are no labels
         numpy = _numpy()
-        shards = [numpy.asarray(shard, dtype="f4") for shard in shards]
-        if not shards or any(shard.ndim != 2 or shard.shape[1] != shards[0].shape[1] for shard in shards):
-            raise ValueError("shards are arrays of two dimensions with the same columns, one for each device")
-        self.n_features_in_ = shards[0].shape[1]
-        clients = []
-        with Server(problem="kpca", manifold="stiefel", rows=self.n_features_in_, cols=self.n_components,
-                    device_count=len(shards), round_count=self.rounds) as server:
-            try:
-                for index, shard in enumerate(shards):
-                    clients.append(Client(server.enrol(f"shard-{index}"), server.address, shard, floors=self.floors))
-                train(clients, seconds=self.seconds)
-                self.digest_ = clients[0].status().digest
-            finally:
-                for client in clients:
-                    client.close()
-            run = read_model(server.config)
-            self.history_ = server.history()
+        run = train_shards(shards, problem="kpca", manifold="stiefel", cols=self.n_components, round_count=self.rounds,
+                           floors=self.floors, seconds=self.seconds)
+        self.digest_, self.history_, self.n_features_in_ = run["digest"], run["history"], run["model"].shape[0]
         self.components_ = run["model"].T
         self.mean_ = run.get("mean", numpy.zeros(self.n_features_in_, "f4"))
         self.scale_ = run.get("scale", numpy.ones(self.n_features_in_, "f4"))

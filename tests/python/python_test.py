@@ -95,6 +95,15 @@ class Training(unittest.TestCase):
             self.assertEqual(demo.main([]), 0, out.getvalue())
         self.assertIn(f"rounds={demo.ROUNDS} digests=1 ", out.getvalue())
 
+    def test_shards_with_a_loss(self):
+        shards = [samples(seed) for seed in range(3)]
+        found = gradstream.simulate(shards, loss=lambda x, rows: -0.5 * numpy.mean((rows @ x) ** 2), floors=False,
+                                    seconds=SECONDS, manifold="stiefel", round_count=60, **ZEROTH_ORDER)
+        self.assertGreater(abs(found["model"][:, 0] @ [0.8, 0.6, 0, 0]), 0.99)
+        self.assertEqual((found["version"], found["history"]["folded"][-1]), (60, 3))
+        with self.assertRaisesRegex(ValueError, "same columns"):
+            gradstream.simulate([shards[0], shards[1][:, :2]])
+
     def test_pca(self):
         shards = [samples(seed) for seed in range(3)]
         fitted = gradstream.FederatedPCA(1, rounds=60, floors=False, seconds=SECONDS).fit(shards)
