@@ -9,6 +9,7 @@ import contextlib
 import csv
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,21 @@ class Training(unittest.TestCase):
             with fleet(lambda rows: gradstream.Loss(broken, shape=(4, 1), count=48, name="mine"), problem="mine",
                        round_count=2, **ZEROTH_ORDER):
                 pass
+
+
+class Page(unittest.TestCase):
+    def test_its_code_runs(self):
+        """docs/python.md, block after block, as one program."""
+        text = (package.ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+        blocks, names, out = re.findall(r"```python\n(.*?)```", text, re.S), {}, io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
+            numpy.savetxt("readings.txt", numpy.random.default_rng(1).normal(size=(100, 8)))
+            pathlib.Path("kitchen.identity").write_text(IDENTITY, encoding="ascii")
+            for block in blocks:
+                exec(block, names)
+        self.assertRegex(out.getvalue(), r"\[0, 3, 3, ")  # what each version folded
+        self.assertEqual(names["coordinates"].shape, (200, 2))
+        names["client"].close()
 
 
 class Calls(unittest.TestCase):
