@@ -62,8 +62,8 @@ def information(version, tag):
     scripts = "".join(f"{command} = {NAME}.programs:{function}\n" for command, function in COMMANDS.items())
     page = package_documents.gather("docs/python.md")["python.md"]
     licences = (package_server.COPYRIGHT
-                + b"\nThe library for Python and gradstream-client have GCC's libraries in them: GPL-3 with the GCC\n"
-                b"Runtime Library Exception.\n" + package_documents.licences(*package_server.LINKED))
+                + b"\nThe library for Python has GCC's libraries in it: GPL-3 with the GCC Runtime Library Exception.\n"
+                + package_documents.licences(*package_server.LINKED))
     return {f"{folder}/METADATA": METADATA.format(name=NAME, version=version).encode() + page,
             f"{folder}/WHEEL": f"Wheel-Version: 1.0\nGenerator: gradstream\nRoot-Is-Purelib: false\nTag: {tag}\n"
             .encode(),
