@@ -180,6 +180,7 @@ ARROWS = {
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
     "firmware/": ("runtime/", "boards/", "firmware/", HOST_ROOM),
+    "python/": ("runtime/", "boards/posix/", "firmware/", "python/"),
 }
 
 RUNTIME_HEADERS = set(
@@ -565,8 +566,10 @@ def dead_files(tree: Tree) -> Iterator[Violation]:
         alive = path in included or path in listed
         if path.endswith((".py", ".sh")):
             alive = alive or path in (f"tools/{stem}.py", f"tools/{stem}.sh") and stem in verbs
-            alive = alive or any(re.search(rf"(?<!\w){re.escape(name)}|\bimport {stem}\b|\bfrom {stem} import\b", text)
-                                 for other, text in tree.files.items() if other != path and stem in text)
+            module = posixpath.basename(posixpath.dirname(path)) if stem == "__init__" else stem
+            use = rf"(?<!\w){re.escape(name)}|\bimport {module}\b|\bfrom (?:\w+\.)*{module} import\b"
+            alive = alive or any(re.search(use, text) for other, text in tree.files.items()
+                                 if other != path and module in text)
         elif path.endswith(".options"):
             alive = alive or path[:-len("options")] + "proto" in listed
         if not alive:

@@ -55,6 +55,7 @@ ROOMS = {
     "sim": (HOST, "a fleet in virtual time"),
     "experiments": (HOST, "papers, reproduced"),
     "bench": (HOST, "speeds and budgets"),
+    "python": (HOST, "devices in Python"),
     "examples": (DEVICE, "an application each"),
 }
 SERVER = "server"  # the one box that stands for all rooms of server/ in the picture of the whole house

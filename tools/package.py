@@ -1,8 +1,10 @@
-"""./run package [ARCHITECTURE|server...]: Debian packages of the Linux client and of the server, in build/package.
+"""./run package [ARCHITECTURE|server|python...]: Debian packages of the Linux client and of the server, and a wheel for
+Python, in build/package.
 
-The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi. boards/posix/README.md says how
-to install one, boards/posix/debian holds its unit, configuration and scripts. The server's is for amd64
-(docs/how-to/install.md, operations/debian).
+The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi, and armv6 is armhf's for the
+first Pi, Zero and Zero W. boards/posix/README.md says how to install one, boards/posix/debian holds its unit,
+configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian).
+The wheel has both, the simulator and a module, for x86-64 (docs/python.md, python/).
 """
 
 import argparse
@@ -18,6 +20,7 @@ from typing import NamedTuple
 import digits
 import fleet
 import package_documents
+import package_python
 import package_server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,15 +29,20 @@ OUT = ROOT / "build" / "package"
 NAME = "gradstream-client"
 MAINTAINER = "gradstream <gradstream@localhost>"
 SERVER = "server"
+PYTHON = "python"
 
 
 class Target(NamedTuple):
     preset: str
     tools: str  # prefix of its binutils
+    architecture: str  # as Debian calls it
+    is_static: bool = False
 
 
-TARGETS = {"amd64": Target("dev", ""), "arm64": Target("rpi-arm64", "aarch64-linux-gnu-"),
-           "armhf": Target("rpi-armhf", "arm-linux-gnueabihf-")}
+TARGETS = {"amd64": Target("dev", "", "amd64"), "arm64": Target("rpi-arm64", "aarch64-linux-gnu-", "arm64"),
+           "armhf": Target("rpi-armhf", "arm-linux-gnueabihf-", "armhf"),
+           # What dpkg of Raspberry Pi OS installs is armhf, whatever processor the code is for.
+           "armv6": Target("rpi-armv6", "arm-linux-gnueabi-", "armhf", is_static=True)}
 # The first libstdc++6 of Debian that has a version of its symbols.
 LIBSTDCXX = {21: "5.2", 22: "6", 23: "7", 24: "7", 25: "8", 26: "9", 27: "9", 28: "9", 29: "11", 30: "12"}
 DESCRIPTION = """\
@@ -61,7 +69,9 @@ def version():
 
 
 def depends(target, program):
-    """What the program's symbols ask of the system's libraries."""
+    """What the program's symbols ask of the system's libraries; nothing of a program that has them inside."""
+    if target.is_static:
+        return "adduser"
     text = run(f"{target.tools}objdump", "-T", program)
     libc = max((tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_(\d+\.\d+)", text)))
     cxx = max(int(found) for found in re.findall(r"GLIBCXX_3\.4\.(\d+)", text))
@@ -76,9 +86,20 @@ def put(path, content, mode=0o644):
     path.chmod(mode)
 
 
-def fill(tree, architecture):
+def copyrights(target):
+    text = (b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
+            b"libsodium: ISC, nanopb: Zlib, CLI11: BSD-3-Clause:\n" + package_documents.licences("libcli11-dev"))
+    if target.is_static:
+        text += (b"\nThe program also has the GNU C library in it: LGPL-2.1, /usr/share/common-licenses/LGPL-2.1.\n"
+                 b"It has GCC's libraries in it: GPL-3 with the GCC Runtime Library Exception.\n"
+                 b"Both are those of Debian's cross compiler for armel.\n"
+                 b"`./run package armv6` in the sources links the program anew.\n")
+    return text
+
+
+def fill(tree, kind):
     """The package's tree, with its DEBIAN folder."""
-    target = TARGETS[architecture]
+    target = TARGETS[kind]
     program = tree / "usr" / "bin" / NAME
     program.parent.mkdir(parents=True)
     run(f"{target.tools}strip", "-o", program, ROOT / "build" / target.preset / "boards" / "posix" / NAME)
@@ -97,11 +118,10 @@ def fill(tree, architecture):
     pixels, mean = digits.shards(1)
     digits.write_shard(documents / "examples" / "digits.gsd", pixels[0], mean)
     (documents / "examples" / "digits.gsd").chmod(0o644)
-    put(documents / "copyright", b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
-        b"libsodium: ISC, nanopb: Zlib, CLI11: BSD-3-Clause:\n" + package_documents.licences("libcli11-dev"))
+    put(documents / "copyright", copyrights(target))
     put(documents / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
     size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
-    control = {"Package": NAME, "Version": version(), "Architecture": architecture, "Maintainer": MAINTAINER,
+    control = {"Package": NAME, "Version": version(), "Architecture": target.architecture, "Maintainer": MAINTAINER,
                "Installed-Size": (size + 1023) // 1024, "Depends": depends(target, program), "Section": "science",
                "Priority": "optional", "Description": DESCRIPTION}
     put(tree / "DEBIAN" / "control", "".join(f"{key}: {value}\n" for key, value in control.items()).encode())
@@ -110,9 +130,9 @@ def fill(tree, architecture):
         put(tree / "DEBIAN" / script, (DEBIAN / script).read_bytes(), 0o755)
 
 
-def build(preset, program):
+def build(preset, *programs):
     if preset != "dev" or "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
-        fleet.build(preset, program)
+        fleet.build(preset, *programs)
 
 
 def source_time():
@@ -131,6 +151,11 @@ def make(kind):
     """Builds the program and the package; the package's path."""
     tree = OUT / kind
     shutil.rmtree(tree, ignore_errors=True)
+    if kind == PYTHON:
+        build("dev", *package_python.TARGETS)
+        wheel = package_python.make(tree, OUT, version(), source_time(), run)
+        shutil.rmtree(tree)
+        return wheel
     if kind == SERVER:
         build("dev", package_server.NAME)
         package_server.fill(tree, version(), MAINTAINER, put, run)
@@ -150,13 +175,14 @@ def make(kind):
 
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER])}; all of them otherwise")
+    kinds = [*TARGETS, SERVER, PYTHON]
+    parser.add_argument("package", nargs="*", help=f"{', '.join(kinds)}; all of them otherwise")
     arguments = parser.parse_args()
     packages = []
     try:
-        for kind in arguments.package or [*TARGETS, SERVER]:
-            if kind not in TARGETS and kind != SERVER:
-                raise Failure(f"unknown package {kind} (known: {' '.join([*TARGETS, SERVER])})")
+        for kind in arguments.package or kinds:
+            if kind not in kinds:
+                raise Failure(f"unknown package {kind} (known: {' '.join(kinds)})")
             packages.append(make(kind))
             print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
     except (Failure, FileNotFoundError, RuntimeError) as failure:

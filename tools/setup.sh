@@ -90,7 +90,7 @@ needs_of() {
     fuzz) echo "$native clang unit" ;;
     example) if [[ ${1:-} == tables ]]; then echo "$native numpy"; else echo "$native numpy board"; fi ;;
     package)
-      [[ $# -gt 0 && " $* " != *" server "* ]] || page=' page'
+      [[ $# -gt 0 && " $* " != *" server "* && " $* " != *" python "* ]] || page=' page'
       if [[ $# == 0 || " $* " == *" arm"* ]]; then board=' cross'; fi
       echo "$native numpy$page$board"
       ;;

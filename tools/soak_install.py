@@ -46,17 +46,17 @@ def why_not():
     return ""
 
 
-def make_machine(suite):
+def make_machine(suite, prefix="", packages=PACKAGES):
     """The folder of its file system, which is kept for the next time."""
-    root = FOLDER / suite
+    root = FOLDER / f"{prefix}{suite}"
     if not root.exists():
-        unfinished = FOLDER / f".{suite}"
+        unfinished = FOLDER / f".{root.name}"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        print(f"soak: debootstrap makes a {suite}", flush=True)
-        with open(FOLDER / f"{suite}.log", "wb") as log:
+        print(f"soak: debootstrap makes a {root.name}", flush=True)
+        with open(FOLDER / f"{root.name}.log", "wb") as log:
             # In mounts of its own: debootstrap may leave its /proc mounted, and the folder could not be removed.
-            subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite,
+            subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={packages}", suite,
                             unfinished, mirror()], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
                            timeout=MAKING_SECONDS_MAX)
         unfinished.rename(root)

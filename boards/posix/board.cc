@@ -8,14 +8,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "boards/posix/dial.h"
 #include "boards/posix/posix.h"
+#include "boards/posix/tcp_link.h"
 #include "host/durable_file.h"
 #include "host/end_signals.h"
 #include "host/log_file.h"
@@ -30,8 +28,6 @@ constexpr size_t kServerTextSizeMax = 253 + 2 + 1 + 5;
 // Longest single wait: a clock that stands still during a system's sleep is read again.
 constexpr uint64_t kSleepMaxMs = 60000;
 
-const char* server_host = nullptr;
-const char* server_port = nullptr;
 char server_text[kServerTextSizeMax + 1] = {};
 char state_path[kPathSizeMax + 1] = {};
 char temporary_path[kPathSizeMax + 8] = {};
@@ -40,42 +36,7 @@ constexpr size_t kTimeTextSizeMax = 40;
 bool has_log_time = false;
 
 // The one connection.
-Dial tcp;
-bool wants_write = false;  // a write blocked: wake when there is room
-
-void tcp_close(void*) {
-  hang_up(&tcp);
-  wants_write = false;
-}
-
-Status tcp_open(void*) { return dial(&tcp, server_host, server_port); }
-
-bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-Result<size_t> tcp_read(void*, uint8_t* out, size_t size) {
-  if (tcp.socket < 0) {
-    return Status::kClosed;
-  }
-  const ssize_t count = ::recv(tcp.socket, out, size, 0);
-  if (count > 0) {
-    return static_cast<size_t>(count);
-  }
-  return count < 0 && would_block() ? Status::kWouldBlock : Status::kClosed;
-}
-
-Result<size_t> tcp_write(void*, const uint8_t* bytes, size_t size) {
-  if (tcp.socket < 0) {
-    return Status::kClosed;
-  }
-  const ssize_t count = ::send(tcp.socket, bytes, size, MSG_NOSIGNAL);
-  wants_write = count < 0 && would_block();
-  if (count >= 0) {
-    return static_cast<size_t>(count);
-  }
-  return wants_write ? Status::kWouldBlock : Status::kClosed;
-}
-
-constexpr TransportOps kTcpOps = {tcp_open, tcp_read, tcp_write, tcp_close, true};
+TcpLink tcp;
 
 bool write_all(int file, const uint8_t* bytes, size_t size) {
   while (size > 0) {
@@ -127,8 +88,8 @@ bool posix_is_journald() {
 }
 
 void posix_set_server(const char* host, const char* port) {
-  server_host = host;
-  server_port = port;
+  tcp.host = host;
+  tcp.port = port;
   const bool is_v6 = std::strchr(host, ':') != nullptr;
   (void)std::snprintf(server_text, sizeof(server_text), is_v6 ? "[%s]:%s" : "%s:%s", host, port);
 }
@@ -146,12 +107,6 @@ Status posix_set_state_file(const char* path) {
   return Status::kOk;
 }
 
-uint64_t port_now_ms() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1000000;
-}
-
 void port_sleep_until_ms(uint64_t when_ms) {
   const uint64_t now_ms = port_now_ms();
   if (when_ms <= now_ms) {
@@ -159,28 +114,11 @@ void port_sleep_until_ms(uint64_t when_ms) {
   }
   const int timeout = static_cast<int>(std::min(when_ms - now_ms, kSleepMaxMs));
   // poll() passes over a file of -1. A signal that asks for the process's end wakes it for good.
-  pollfd wait[] = {{tcp.socket, POLLIN, 0}, {signal_file(), POLLIN, 0}};
-  if (tcp.connecting || wants_write) {
-    wait[0].events = static_cast<short>(tcp.connecting ? POLLOUT : POLLIN | POLLOUT);
-  }
+  pollfd wait[] = {wait_for(tcp), {signal_file(), POLLIN, 0}};
   (void)::poll(wait, sizeof(wait) / sizeof(wait[0]), timeout);
 }
 
-Status port_random_bytes(uint8_t* out, size_t size) {
-  while (size > 0) {
-    const ssize_t count = ::getrandom(out, size, 0);
-    if (count < 0 && errno != EINTR) {
-      return Status::kClosed;
-    }
-    if (count > 0) {
-      out += count;
-      size -= static_cast<size_t>(count);
-    }
-  }
-  return Status::kOk;
-}
-
-Transport port_transport() { return {&kTcpOps, nullptr, server_text}; }
+Transport port_transport() { return {&kTcpOps, &tcp, server_text}; }
 
 void port_log_line(const char* text) {
   static LogFile log(STDERR_FILENO);
@@ -225,12 +163,6 @@ Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
     }
   }
 }
-
-// A host repeats the task in progress: its steps are quick, and its files last.
-Status port_step_write(uint32_t, const StoragePiece*, size_t) { return Status::kUnimplemented; }
-Result<size_t> port_step_read(uint32_t, uint8_t*, size_t) { return Status::kUnimplemented; }
-
-void port_reboot() { std::abort(); }
 
 void assert_failed(const char* file, int line) {
   char text[256];

@@ -2,6 +2,9 @@
 the options that the program has, and the program of each trains under qemu-user against the real server, tells its
 service manager that it lives, and needs no library but those that the package names. Between them they use every line
 of credentials that the configuration offers.
+
+package_test.py [KIND...]: of these packages, arm64 and armhf otherwise. `./run soak armv6` is the same for armv6, whose
+program is static: it must find names without the system's libraries.
 """
 
 import contextlib
@@ -21,7 +24,9 @@ import package  # noqa: E402  the tool under test
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 CROSS = {"arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
-         "armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
+         "armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"],
+         "armv6": ["qemu-arm-static", "-cpu", "arm1176"]}
+KINDS = sys.argv[1:] or ["arm64", "armhf"]
 FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.conf": "-rw-r--r--",
          "./lib/systemd/system/gradstream-client.service": "-rw-r--r--",
          "./usr/share/man/man1/gradstream-client.1.gz": "-rw-r--r--",
@@ -35,10 +40,11 @@ FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.c
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/changelog.gz": "-rw-r--r--"}
 # Devices by what tells who they are, in the order of the lines CREDENTIALS in client.conf.
-DEVICES = {"by_identity": "arm64", "by_claim": "armhf", "by_certificate": "arm64"}
+DEVICES = {"by_identity": KINDS[0], "by_claim": KINDS[-1], "by_certificate": KINDS[0]}
 LIBRARIES = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}
 ROUNDS = 3
 SECONDS_MAX = 60
+STATIC_BYTES_MAX = 3000000
 
 
 def read(*words, **options):
@@ -46,11 +52,12 @@ def read(*words, **options):
                           check=True, **options).stdout
 
 
-def check_fields(path, architecture):
+def check_fields(path, target):
     fields = dict(line.split(": ", 1) for line in read("dpkg-deb", "--field", path).splitlines() if line[0] != " ")
     assert fields["Package"] == "gradstream-client" and fields["Version"] == package.version(), fields
-    assert fields["Architecture"] == architecture, fields
-    assert re.search(r"libc6 \(>= 2\.\d+\).*libstdc\+\+6 \(>= [\d.]+\).*adduser", fields["Depends"]), fields
+    assert fields["Architecture"] == target.architecture, fields
+    depends = "adduser" if target.is_static else r"libc6 \(>= 2\.\d+\).*libstdc\+\+6 \(>= [\d.]+\).*adduser"
+    assert re.fullmatch(depends, fields["Depends"]), fields
     text = read("dpkg-deb", "--info", path)
     assert "warning" not in text and "conffiles" in text and "postinst" in text, text
 
@@ -222,27 +229,68 @@ def check_training(home, trees, configurations):
     assert (home / "by_claim/var/lib/gradstream/identity").exists(), "the claim's identity is not kept with the state"
 
 
+def check_libraries(program, target):
+    dynamic = read("readelf", "-d", program)
+    needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic) if not name.startswith("ld-linux")}
+    allowed = set() if target.is_static else LIBRARIES
+    assert needed <= allowed, f"not in Depends: {needed - allowed}"
+    if target.is_static:
+        processor = re.search(r"Tag_CPU_arch: (\S+)", read("readelf", "-A", program))[1]
+        assert re.match(r"v5TE|v6", processor), f"made for {processor}"
+        size = program.stat().st_size
+        assert size <= STATIC_BYTES_MAX, f"{size} bytes"
+        print(f"package: {program.name}: {size} bytes, for {processor}, no library needed")
+
+
+def check_names(home, program):
+    """A static program asks the files and name servers of /etc by itself, and passes over modules that it cannot load.
+
+    In a network and mounts of its own, with a name server that knows a.test alone."""
+    if subprocess.run(["unshare", "--net", "--mount", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        print("package: names are not looked up: unshare --net --mount is not permitted")
+        return
+    texts = {"hosts": "127.0.0.1 localhost in-a-file\n", "resolv.conf": "nameserver 127.0.0.1\n",
+             "nsswitch.conf": "hosts: files mdns4_minimal [NOTFOUND=return] dns\n"}  # as Raspberry Pi OS has it
+    script = "ip link set lo up\n"
+    for name, text in texts.items():
+        (home / name).write_text(text, encoding="ascii")
+        script += f'mount --bind "{home}/{name}" /etc/{name}\n'
+    script += 'exec "$@"\n'
+    client = [*CROSS["armv6"], program, "--identity", home / "by_identity/etc/gradstream/identity",
+              "--data", home / "by_identity/var/lib/gradstream/samples.gsd"]
+    for host, is_found in (("127.0.0.1", True), ("in-a-file", True), ("a.test", True), ("b.test", False)):
+        process = fleet.Process(host, ["unshare", "--net", "--mount", "bash", "-euc", script, "bash", sys.executable,
+                                       "-B", fleet.ROOT / "tests/support/name_server.py", "a.test", *client,
+                                       "--server", f"{host}:9"])
+        try:
+            line = process.wait_for_line("event=link_lost", SECONDS_MAX)
+        finally:
+            process.stop()
+        assert line is not None, "\n".join(process.lines)
+        assert ("name has no address" in line) != is_found, f"{host}: {line}"
+
+
 def main():
-    done = subprocess.run([sys.executable, "-B", fleet.ROOT / "tools" / "package.py", *CROSS], check=False,
+    done = subprocess.run([sys.executable, "-B", fleet.ROOT / "tools" / "package.py", *KINDS], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
     with tempfile.TemporaryDirectory(prefix="gradstream-package-") as folder:
         home, trees = pathlib.Path(folder), {}
-        for architecture in CROSS:
-            path = package.OUT / f"gradstream-client_{package.version()}_{architecture}.deb"
-            check_fields(path, architecture)
+        for kind in KINDS:
+            path, target = package.OUT / f"gradstream-client_{package.version()}_{kind}.deb", package.TARGETS[kind]
+            check_fields(path, target)
             check_contents(path)
-            tree = trees[architecture] = home / architecture
+            tree = trees[kind] = home / kind
             read("dpkg-deb", "--extract", path, tree)
             program = tree / "usr" / "bin" / "gradstream-client"
-            dynamic = read("readelf", "-d", program)
-            needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic) if not name.startswith("ld-linux")}
-            assert needed <= LIBRARIES, f"not in Depends: {needed - LIBRARIES}"
+            check_libraries(program, target)
             check_documents(tree)
             check_unit(tree)
-            check_words(tree, [*CROSS[architecture], program])
+            check_words(tree, [*CROSS[kind], program])
         configurations = [check_credentials(tree) for tree in trees.values()]
         check_training(home, trees, configurations[0])
+        if "armv6" in KINDS:
+            check_names(home, trees["armv6"] / "usr/bin/gradstream-client")
 
 
 if __name__ == "__main__":

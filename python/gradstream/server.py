@@ -1,0 +1,108 @@
+"""An aggregation server as a child of this process, for experiments on one machine."""
+
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from gradstream.files import history
+from gradstream.programs import ProgramFailed, ask, program
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 15
+
+
+def _free_addresses(count):
+    """Of ports that nobody listens on."""
+    ends = [socket.socket() for _ in range(count)]
+    for end in ends:
+        end.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{end.getsockname()[1]}" for end in ends]
+    for end in ends:
+        end.close()
+    return addresses
+
+
+def _toml(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, (int, float)) else '"' + str(value) + '"'
+
+
+class Server:
+    """A server on 127.0.0.1 with a run of these keys (docs/reference/keys.md), such as problem="kpca", cols=4.
+
+    folder: where database, configuration and log stand; without it a folder that goes with the server. Used with
+    `with`, the server ends at the end of the block. address: for Client. url: of its web page.
+    """
+
+    def __init__(self, folder=None, **run):
+        self._is_temporary = folder is None
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gradstream-") if folder is None else folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.address, page = _free_addresses(2)
+        self.url = f"http://{page}"
+        self.config = self.folder / "gradstream.toml"
+        lines = ["[server]", f'listen = "{self.address}"', f'http_listen = "{page}"',
+                 f'database = "{self.folder}/gradstream.db"', 'device_registration = "active"', "",
+                 "[server.limits]", "store_delay_ms = 1", "", "[run]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in {"name": "python", **run}.items()]
+        self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self._process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def ask(self, *words):
+        """What a verb of the server prints, such as ask("status"). Raises ProgramFailed."""
+        return ask("gradstream", *words, "--config", self.config)
+
+    def enrol(self, name):
+        """The identity of a new device, for Client."""
+        out = self.folder / f"{name}.identity"
+        self.ask("device", "add", name, "--out", out)
+        return out.read_text(encoding="ascii")
+
+    def history(self):
+        """As gradstream.history()."""
+        return history(self.config)
+
+    def log(self):
+        """Its log so far."""
+        return (self.folder / "server.log").read_text(encoding="utf-8")
+
+    def start(self):
+        """Returns when devices can connect. Raises ProgramFailed with the server's words."""
+        with open(self.folder / "server.log", "wb") as log:
+            self._process = subprocess.Popen([program("gradstream"), "serve", "--create", "--config",
+                                              str(self.config)],
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        host, port = self.address.split(":")
+        end = time.monotonic() + START_SECONDS_MAX
+        while self._process.poll() is None and time.monotonic() < end:
+            with socket.socket() as probe:
+                if probe.connect_ex((host, int(port))) == 0:
+                    return
+            time.sleep(0.02)
+        said = self.log()
+        self.stop()
+        raise ProgramFailed(said)
+
+    def stop(self):
+        """Ends it. A temporary folder goes as well."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._is_temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
