@@ -18,7 +18,9 @@ from typing import NamedTuple
 import digits
 import fleet
 import package_documents
+import package_sbom
 import package_server
+from package_documents import version
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = ROOT / "boards" / "posix" / "debian"
@@ -54,10 +56,6 @@ def run(*words):
     if done.returncode != 0:
         raise Failure(f"{words[0]} failed with exit status {done.returncode}:\n{done.stdout}")
     return done.stdout
-
-
-def version():
-    return re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="ascii"))[1]
 
 
 def depends(target, program):
@@ -97,6 +95,7 @@ def fill(tree, architecture):
     pixels, mean = digits.shards(1)
     digits.write_shard(documents / "examples" / "digits.gsd", pixels[0], mean)
     (documents / "examples" / "digits.gsd").chmod(0o644)
+    put(documents / "sbom.cdx.json", package_sbom.render(package_sbom.CLIENT))
     put(documents / "copyright", b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
         b"libsodium: ISC, nanopb: Zlib, CLI11: BSD-3-Clause:\n" + package_documents.licences("libcli11-dev"))
     put(documents / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
