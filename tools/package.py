@@ -1,8 +1,10 @@
-"""./run package [ARCHITECTURE|server...]: Debian packages of the Linux client and of the server, in build/package.
+"""./run package [ARCHITECTURE|server|image...]: Debian packages of the Linux client and of the server, in
+build/package, or the server's image for containers. `./run package sign --key FILE` signs what stands there, and
+`./run package verify --public FILE` proves it.
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi. boards/posix/README.md says how
 to install one, boards/posix/debian holds its unit, configuration and scripts. The server's is for amd64
-(docs/how-to/install.md, operations/debian).
+(docs/how-to/install.md, operations/debian), and so is the image (docs/how-to/container.md, operations/container).
 """
 
 import argparse
@@ -18,8 +20,10 @@ from typing import NamedTuple
 import digits
 import fleet
 import package_documents
+import package_image
 import package_sbom
 import package_server
+import package_sign
 from package_documents import version
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -28,6 +32,8 @@ OUT = ROOT / "build" / "package"
 NAME = "gradstream-client"
 MAINTAINER = "gradstream <gradstream@localhost>"
 SERVER = "server"
+IMAGE = "image"  # only when it is asked for: it takes buildah and root
+SIGN, VERIFY = "sign", "verify"
 
 
 class Target(NamedTuple):
@@ -126,8 +132,21 @@ def source_time():
     return int((ROOT / "CHANGELOG.md").stat().st_mtime)
 
 
+def make_image():
+    """Builds both programs and the image; the archive's path."""
+    build("dev", package_server.NAME)
+    build("dev", NAME)
+    path = OUT / f"{package_server.NAME}_{version()}_{package_server.ARCHITECTURE}.oci.tar"
+    OUT.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
+    package_image.make(OUT / IMAGE, path, version(), put, run)
+    return path
+
+
 def make(kind):
     """Builds the program and the package; the package's path."""
+    if kind == IMAGE:
+        return make_image()
     tree = OUT / kind
     shutil.rmtree(tree, ignore_errors=True)
     if kind == SERVER:
@@ -147,22 +166,38 @@ def make(kind):
     return package
 
 
+def make_all(kinds):
+    """Makes the packages; the words of the result line."""
+    known, packages = [*TARGETS, SERVER, IMAGE], []
+    for kind in kinds or [*TARGETS, SERVER]:
+        if kind not in known:
+            raise Failure(f"unknown package {kind} (known: {' '.join(known)})")
+        packages.append(make(kind))
+        print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
+    return f"packages={len(packages)} version={version()}"
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER])}; all of them otherwise")
+    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER])}; all of them otherwise; {IMAGE}; "
+                        f"or {SIGN}, or {VERIFY}")
+    parser.add_argument("--key", type=pathlib.Path, metavar="FILE", help=f"of {SIGN}: minisign's secret key")
+    parser.add_argument("--public", type=pathlib.Path, metavar="FILE", help=f"of {VERIFY}: minisign's public key")
     arguments = parser.parse_args()
-    packages = []
     try:
-        for kind in arguments.package or [*TARGETS, SERVER]:
-            if kind not in TARGETS and kind != SERVER:
-                raise Failure(f"unknown package {kind} (known: {' '.join([*TARGETS, SERVER])})")
-            packages.append(make(kind))
-            print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
-    except (Failure, FileNotFoundError, RuntimeError) as failure:
+        if arguments.package == [SIGN]:
+            said = package_sign.sign(OUT, arguments.key)
+        elif arguments.package == [VERIFY]:
+            said = package_sign.verify(OUT, arguments.public)
+        elif arguments.key or arguments.public:
+            raise Failure(f"--key is of `./run package {SIGN}` alone, and --public of `./run package {VERIFY}`")
+        else:
+            said = make_all(arguments.package)
+    except (Failure, package_image.Failure, package_sign.Failure, FileNotFoundError, RuntimeError) as failure:
         print(f"package: error: {failure}", file=sys.stderr)
         print("result: error=failed")
         return 1
-    print(f"result: packages={len(packages)} version={version()}")
+    print(f"result: {said}")
     return 0
 
 

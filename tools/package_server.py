@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 
+import fleet
 import package_documents
 import package_sbom
 
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = ROOT / "operations" / "debian"
 NAME = "gradstream"
 ARCHITECTURE = "amd64"
-PROGRAM = ROOT / "build" / "dev" / "server" / "gradstream"
+PROGRAM = fleet.BUILD / "server" / NAME
 # For operators, and what these refer them to.
 DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/page_phone.png",
              "docs/reliability.md", "docs/trust.md", "docs/advisories.md", "SECURITY.md",
