@@ -132,6 +132,11 @@ def source_time():
     return int((ROOT / "CHANGELOG.md").stat().st_mtime)
 
 
+def list_components(program):
+    """Writes what is inside the program beside its package, for who reads it before installing."""
+    put(OUT / f"{program}_{version()}.cdx.json", package_sbom.render(program))
+
+
 def make_image():
     """Builds both programs and the image; the archive's path."""
     build("dev", package_server.NAME)
@@ -140,6 +145,7 @@ def make_image():
     OUT.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
     package_image.make(OUT / IMAGE, path, version(), put, run)
+    list_components(package_server.NAME)
     return path
 
 
@@ -163,6 +169,7 @@ def make(kind):
     os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
     shutil.rmtree(tree)
+    list_components(package_server.NAME if kind == SERVER else NAME)
     return package
 
 

@@ -22,7 +22,6 @@ OPERATIONS = ROOT / "operations" / "container"
 NAME = package_server.NAME
 USER = 7433  # number of its user and group, without a name on the host
 DATA, CLAIMS = "data", "claims"
-# The client needs no library that the server does not need.
 PROGRAMS = (package_server.PROGRAM, fleet.BUILD / "boards" / "posix" / package_sbom.CLIENT)
 PORT = "7433/tcp"
 SIZE_MAX = 15_000_000  # bytes of the archive: what a small machine fetches
@@ -43,15 +42,15 @@ class Failure(Exception):
     """What went wrong, with the remedy."""
 
 
-def shared_files(program, run):
-    """name -> path on this machine, of the libraries that the program's loader finds, and of the loader."""
+def shared_files(programs, run):
+    """name -> path on this machine, of the libraries that the loader finds for the programs, and of the loader."""
     found = {}
-    for name, path in re.findall(r"(?m)^\s*(\S+)(?: => (\S+))? \(0x", run("ldd", program)):
+    for name, path in re.findall(r"(?m)^\s*(\S+)(?: => (\S+))? \(0x", run("ldd", *programs)):
         if name != "linux-vdso.so.1":
             found[pathlib.PurePath(name).name] = pathlib.Path(path or name).resolve()
     allowed = {soname for component in package_sbom.COMPONENTS for soname in component.sonames}
     if set(found) != allowed:
-        raise Failure(f"the program needs {sorted(found)} and the list of components has {sorted(allowed)}: "
+        raise Failure(f"the programs need {sorted(found)} and the list of components has {sorted(allowed)}: "
                       "mend tools/package_sbom.py")
     return found
 
@@ -88,7 +87,7 @@ def fill(tree, put, run):
         program = tree / "usr" / "bin" / source.name
         run("strip", "-o", program, source)
         program.chmod(0o755)
-    for name, path in shared_files(tree / "usr" / "bin" / NAME, run).items():
+    for name, path in shared_files(PROGRAMS, run).items():
         put(tree / (LOADER if name == pathlib.PurePath(LOADER).name else f"{LIBRARIES}/{name}"), path.read_bytes(),
             0o755)
     for path, content in contents().items():

@@ -92,12 +92,14 @@ def version_of(component):
 
 
 def package_address(component, version):
-    """A package URL (purl). Debian's has the source or the binary package that the version is of."""
+    """A package URL (purl). Debian's has the source or the binary package that the version is of. It names no
+    architecture: the client is built for three.
+    """
     quoted = urllib.parse.quote(version, safe="")
     if component.kind == "npm":
         return f"pkg:npm/{component.package}@{quoted}"
-    architecture = "source" if component.kind == "source" else "amd64"
-    return f"pkg:deb/debian/{urllib.parse.quote(component.package, safe='')}@{quoted}?arch={architecture}"
+    address = f"pkg:deb/debian/{urllib.parse.quote(component.package, safe='')}@{quoted}"
+    return f"{address}?arch=source" if component.kind == "source" else address
 
 
 def licence_entry(text):

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.minisig"
-KINDS = (".deb", ".tar", ".whl", ".zip", ".gz")
+KINDS = (".deb", ".tar", ".json", ".whl", ".zip", ".gz")
 
 
 class Failure(Exception):

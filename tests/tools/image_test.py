@@ -3,7 +3,9 @@
 
 It does what docs/how-to/container.md says. The archive is the same bytes twice. Unpacked, it serves as the image's
 user: with the health check, the claim and the device of compose.yaml, and two native clients beside it. Then the
-packages are signed, and what was changed is refused. ./run soak image runs it. Skipped (exit status 77), with the reason, without root, buildah or minisign.
+packages are signed, and what was changed is refused.
+
+./run soak image runs it. Skipped (exit status 77), with the reason, without root, buildah or minisign.
 """
 
 import contextlib
