@@ -39,6 +39,7 @@ RUN_BY = {
     ("docs/how-to/audit.md", "openssl dgst"): "tests/server/how_to_test.py",
     ("docs/how-to/certificates.md", "openssl ecparam"): "tests/server/how_to_test.py",
     ("docs/how-to/certificates.md", "gradstream-client --server"): "tests/server/how_to_test.py",
+    ("docs/how-to/container.md", ""): "tests/tools/image_test.py",
     ("docs/how-to/enrol.md", "gradstream device add"): "tests/server/how_to_test.py",
     ("docs/how-to/enrol.md", "gradstream claim add"): "tests/server/how_to_test.py",
     ("docs/how-to/install.md", "./run package server"): "tests/tools/install_test.py",

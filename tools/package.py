@@ -1,10 +1,12 @@
-"""./run package [ARCHITECTURE|server|python...]: Debian packages of the Linux client and of the server, and a wheel for
-Python, in build/package.
+"""./run package [ARCHITECTURE|server|python|image...]: Debian packages of the Linux client and of the server, and a
+wheel for Python, in build/package, or the server's image for containers. `./run package sign --key FILE` signs what
+stands there, and `./run package verify --public FILE` proves it.
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi, and armv6 is armhf's for the
 first Pi, Zero and Zero W. boards/posix/README.md says how to install one, boards/posix/debian holds its unit,
-configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian).
-The wheel has both, the simulator and a module, for x86-64 (docs/python.md, python/).
+configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian), and so is the image
+(docs/how-to/container.md, operations/container). The wheel has both programs, the simulator and a module, for x86-64
+(docs/python.md, python/).
 """
 
 import argparse
@@ -20,8 +22,12 @@ from typing import NamedTuple
 import digits
 import fleet
 import package_documents
+import package_image
 import package_python
+import package_sbom
 import package_server
+import package_sign
+from package_documents import version
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = ROOT / "boards" / "posix" / "debian"
@@ -30,6 +36,8 @@ NAME = "gradstream-client"
 MAINTAINER = "gradstream <gradstream@localhost>"
 SERVER = "server"
 PYTHON = "python"
+IMAGE = "image"  # only when it is asked for: it takes buildah and root
+SIGN, VERIFY = "sign", "verify"
 
 
 class Target(NamedTuple):
@@ -62,10 +70,6 @@ def run(*words):
     if done.returncode != 0:
         raise Failure(f"{words[0]} failed with exit status {done.returncode}:\n{done.stdout}")
     return done.stdout
-
-
-def version():
-    return re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="ascii"))[1]
 
 
 def depends(target, program):
@@ -118,6 +122,7 @@ def fill(tree, kind):
     pixels, mean = digits.shards(1)
     digits.write_shard(documents / "examples" / "digits.gsd", pixels[0], mean)
     (documents / "examples" / "digits.gsd").chmod(0o644)
+    put(documents / "sbom.cdx.json", package_sbom.render(package_sbom.CLIENT))
     put(documents / "copyright", copyrights(target))
     put(documents / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
     size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
@@ -147,8 +152,27 @@ def source_time():
     return int((ROOT / "CHANGELOG.md").stat().st_mtime)
 
 
+def list_components(program):
+    """Writes what is inside the program beside its package, for who reads it before installing."""
+    put(OUT / f"{program}_{version()}.cdx.json", package_sbom.render(program))
+
+
+def make_image():
+    """Builds both programs and the image; the archive's path."""
+    build("dev", package_server.NAME)
+    build("dev", NAME)
+    path = OUT / f"{package_server.NAME}_{version()}_{package_server.ARCHITECTURE}.oci.tar"
+    OUT.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
+    package_image.make(OUT / IMAGE, path, version(), put, run)
+    list_components(package_server.NAME)
+    return path
+
+
 def make(kind):
     """Builds the program and the package; the package's path."""
+    if kind == IMAGE:
+        return make_image()
     tree = OUT / kind
     shutil.rmtree(tree, ignore_errors=True)
     if kind == PYTHON:
@@ -170,26 +194,42 @@ def make(kind):
     os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
     shutil.rmtree(tree)
+    list_components(package_server.NAME if kind == SERVER else NAME)
     return package
+
+
+def make_all(kinds):
+    """Makes the packages; the words of the result line."""
+    known, packages = [*TARGETS, SERVER, PYTHON, IMAGE], []
+    for kind in kinds or [*TARGETS, SERVER, PYTHON]:
+        if kind not in known:
+            raise Failure(f"unknown package {kind} (known: {' '.join(known)})")
+        packages.append(make(kind))
+        print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
+    return f"packages={len(packages)} version={version()}"
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
-    kinds = [*TARGETS, SERVER, PYTHON]
-    parser.add_argument("package", nargs="*", help=f"{', '.join(kinds)}; all of them otherwise")
+    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER, PYTHON])}; all of them otherwise; {IMAGE}; "
+                        f"or {SIGN}, or {VERIFY}")
+    parser.add_argument("--key", type=pathlib.Path, metavar="FILE", help=f"of {SIGN}: minisign's secret key")
+    parser.add_argument("--public", type=pathlib.Path, metavar="FILE", help=f"of {VERIFY}: minisign's public key")
     arguments = parser.parse_args()
-    packages = []
     try:
-        for kind in arguments.package or kinds:
-            if kind not in kinds:
-                raise Failure(f"unknown package {kind} (known: {' '.join(kinds)})")
-            packages.append(make(kind))
-            print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
-    except (Failure, FileNotFoundError, RuntimeError) as failure:
+        if arguments.package == [SIGN]:
+            said = package_sign.sign(OUT, arguments.key)
+        elif arguments.package == [VERIFY]:
+            said = package_sign.verify(OUT, arguments.public)
+        elif arguments.key or arguments.public:
+            raise Failure(f"--key is of `./run package {SIGN}` alone, and --public of `./run package {VERIFY}`")
+        else:
+            said = make_all(arguments.package)
+    except (Failure, package_image.Failure, package_sign.Failure, FileNotFoundError, RuntimeError) as failure:
         print(f"package: error: {failure}", file=sys.stderr)
         print("result: error=failed")
         return 1
-    print(f"result: packages={len(packages)} version={version()}")
+    print(f"result: {said}")
     return 0
 
 

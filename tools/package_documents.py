@@ -8,6 +8,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = ROOT / "docs"
 
 
+def version():
+    """Of gradstream."""
+    return re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="ascii"))[1]
+
+
 def licences(*packages):
     """Texts of what a program has in it, since each asks to be in copies: libsodium, nanopb, and Debian's packages."""
     third_party, debian = ROOT / "third_party", pathlib.Path("/usr/share/doc")

@@ -5,13 +5,15 @@ import pathlib
 import re
 import shutil
 
+import fleet
 import package_documents
+import package_sbom
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = ROOT / "operations" / "debian"
 NAME = "gradstream"
 ARCHITECTURE = "amd64"
-PROGRAM = ROOT / "build" / "dev" / "server" / "gradstream"
+PROGRAM = fleet.BUILD / "server" / NAME
 # For operators, and what these refer them to.
 DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/page_phone.png",
              "docs/reliability.md", "docs/trust.md", "docs/advisories.md", "SECURITY.md",
@@ -20,12 +22,12 @@ DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/
              "docs/how-to/*.md", "docs/reference/*.md")
 COPYRIGHT = b"""gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.
 libsodium: ISC; nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog, fmt, JSON for Modern C++, uPlot: MIT.
-SQLite: public domain. Nettle, linked as an archive: LGPL-3.0-or-later; its source is Debian's package nettle, and
-gradstream's own source links the program anew.
+Eigen: MPL-2.0; its source is Debian's package eigen3. SQLite: public domain. Nettle, linked as an archive:
+LGPL-3.0-or-later; its source is Debian's package nettle, and gradstream's own source links the program anew.
 The text of uPlot stands in front of the /uplot.js that the program serves; the others:
 """
-LINKED = ("libasio-dev", "libcli11-dev", "libfmt-dev", "libspdlog-dev", "libsqlite3-dev", "libtomlplusplus-dev",
-          "nettle-dev", "nlohmann-json3-dev")
+LINKED = ("libasio-dev", "libcli11-dev", "libeigen3-dev", "libfmt-dev", "libspdlog-dev", "libsqlite3-dev",
+          "libtomlplusplus-dev", "nettle-dev", "nlohmann-json3-dev")
 CONFFILES = ("/etc/gradstream/gradstream.toml",)
 DESCRIPTION = """\
 federated learning: the aggregation server
@@ -66,6 +68,7 @@ def contents():
         f"{documents}/examples/grafana_dashboard.json": (DEBIAN.parent / "grafana_dashboard.json").read_bytes(),
         f"{documents}/examples/prometheus_alerts.yaml": (DEBIAN.parent / "prometheus_alerts.yaml").read_bytes(),
         **{f"{documents}/{name}": content for name, content in package_documents.gather(*DOCUMENTS).items()},
+        f"{documents}/sbom.cdx.json": package_sbom.render(package_sbom.SERVER),
         f"{documents}/copyright": COPYRIGHT + package_documents.licences(*LINKED),
         f"{documents}/changelog.gz": gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0),
     }

@@ -90,9 +90,15 @@ needs_of() {
     fuzz) echo "$native clang unit" ;;
     example) if [[ ${1:-} == tables ]]; then echo "$native numpy"; else echo "$native numpy board"; fi ;;
     package)
-      [[ $# -gt 0 && " $* " != *" server "* && " $* " != *" python "* ]] || page=' page'
+      case ${1:-} in
+        sign | verify)
+          echo "python numpy sign"
+          return
+          ;;
+      esac
+      [[ $# -gt 0 && " $* " != *" server "* && " $* " != *" image "* && " $* " != *" python "* ]] || page=' page'
       if [[ $# == 0 || " $* " == *" arm"* ]]; then board=' cross'; fi
-      echo "$native numpy$page$board"
+      echo "$native numpy$page$board$([[ " $* " != *" image "* ]] || echo ' image')"
       ;;
     bench)
       case ${1:-} in

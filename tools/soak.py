@@ -41,6 +41,8 @@ PARTS = {
               [*PYTHON, fleet.ROOT / "tests" / "tools" / "package_test.py", "armv6"]),
     "python": ("the wheel installed on a Debian 12 and a Debian 13, without root, and its demo there",
                [*PYTHON, fleet.ROOT / "tools" / "soak_python.py"]),
+    "image": ("the server's image made twice, its compose.yaml played in it, and packages signed",
+              [*PYTHON, fleet.ROOT / "tests" / "tools" / "image_test.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",
               [*PYTHON, fleet.ROOT / "tools" / "soak_fleet.py"]),
     "tidy": ("clang-tidy with the path-sensitive analyzer at full depth over everything, tests too",

@@ -75,7 +75,7 @@ _gradstream() {
       run\ forget) words="$common --run --device" ;;
       run\ verify) words="$common --run --head --public" ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
-      status\ *) words="$common --run" ;;
+      status\ *) words="$common --run --alive" ;;
       history\ *) words='--config --set --help --run' ;;
       model\ *) words='--config --set --help --run --version --format --out --average' ;;
       restore\ *) words="$common --replace" ;;

@@ -144,6 +144,9 @@ int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& 
 // run: as above.
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
+// Whether the configuration's server lives: its HTTP port answers /healthz. kExitOk; kExitNetwork: it does not;
+// kExitConfig: server.http_listen names no port to ask. It opens no database.
+int status_alive(const CommonOptions& options);
 
 // server/program/commands_audit.cc
 // Prints the head of a run (server/journal/journal_head.h), signed by the key of the file; without one by that of

@@ -12,6 +12,8 @@
 #include <sys/statvfs.h>
 
 #include "host/standard_files.h"
+#include "server/base/asio_alias.h"
+#include "server/base/listen_address.h"
 #include "server/coordinator/fleet.h"
 #include "server/coordinator/ledger.h"
 #include "server/coordinator/run_progress.h"
@@ -507,6 +509,24 @@ int status(const CommonOptions& options, uint32_t run_id) {
   if (is_json) {
     print_attention(options, report);
   }
+  return kExitOk;
+}
+
+int status_alive(const CommonOptions& options) {
+  Config config;
+  if (const int code = load(options, &config); code != kExitOk) {
+    return code;
+  }
+  const std::string& address = config.server.http_listen;
+  if (Tcp::endpoint endpoint; !parse_listen_address(address, &endpoint) || endpoint.port() == 0) {
+    return fail(kExitConfig, "status --alive asks the port of server.http_listen, which is \"" + address +
+                                 "\": set it to an address with a port, such as 127.0.0.1:7434");
+  }
+  if (!ask_server(config.server, "/healthz")) {
+    return fail(kExitNetwork, "no server answers /healthz at " + address + " within " + std::to_string(kAskServerMs) +
+                                  " ms: see its log, and whether this user may read server.http_token_file");
+  }
+  OutputLine().add_quoted("address", address).add("alive", "yes").print(options);
   return kExitOk;
 }
 

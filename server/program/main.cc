@@ -78,6 +78,7 @@ struct Arguments {
   std::string target;
   std::string out_folder;
   bool is_pending = false;
+  bool is_alive_asked = false;
   bool replace = false;
   uint32_t window_s = 86400;
   bool by_device = false;
@@ -407,7 +408,11 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   auto* const state = app.add_subcommand("status", "a run and what each device did in it, from the database");
   add_common(state, arguments);
   add_run_number(state, arguments);
-  state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
+  state->add_flag("--alive", arguments->is_alive_asked, "only whether the server lives, as its HTTP port says")
+      ->excludes("--run");
+  state->callback([arguments, code] {
+    *code = arguments->is_alive_asked ? status_alive(arguments->common) : status(arguments->common, arguments->run);
+  });
   auto* const past = app.add_subcommand("history", "a run's versions, their losses and their quality, as CSV");
   add_common(past, arguments, false);
   add_run_number(past, arguments);

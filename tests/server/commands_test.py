@@ -1563,7 +1563,11 @@ retry_max_ms = 5
         key = re.search(r"^key = (.*)$", (self.home / "a.id").read_text(), re.M)[1]
         told = "".join(self.http(port, path)[1] for path in ("/metrics", "/status", "/status/devices"))
         self.assertNotIn(key, told)
+        asked = ("status", "--alive", "--set", f"server.http_listen=127.0.0.1:{port}")
+        self.assertEqual(self.verb(*asked), f'address="127.0.0.1:{port}" alive=yes\n')
         self.assertEqual(server.stop(), OK)
+        self.assertIn("no server answers /healthz", self.verb(*asked, code=NETWORK))
+        self.assertIn("asks the port of server.http_listen", self.verb("status", "--alive", code=CONFIG))
 
     def test_http_and_devices_share_a_small_limit_of_open_files(self):
         self.enrol()

@@ -19,7 +19,7 @@ PAGE = "docs/advisories.md"
 SOURCES = {"mbedtls", "libsodium", "nanopb", "lwip"}
 # What the host's part of cmake/host_packages.cmake and the server's headers bring.
 PACKAGES = {"libsqlite3-dev", "libasio-dev", "libtomlplusplus-dev", "libspdlog-dev", "libfmt-dev", "libcli11-dev",
-            "nlohmann-json3-dev", "nettle-dev"}
+            "nlohmann-json3-dev", "nettle-dev", "libeigen3-dev"}
 CODE_FOLDERS = ("boards", "cmake", "firmware", "host", "proto", "runtime", "server")
 SKIPPED = 77
 

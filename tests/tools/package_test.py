@@ -37,6 +37,7 @@ FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.c
          "./usr/share/doc/gradstream-client/trust.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/how-to/power.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/examples/digits.gsd": "-rw-r--r--",
+         "./usr/share/doc/gradstream-client/sbom.cdx.json": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/changelog.gz": "-rw-r--r--"}
 # Devices by what tells who they are, in the order of the lines CREDENTIALS in client.conf.

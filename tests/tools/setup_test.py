@@ -143,10 +143,12 @@ def faults_of_needs(machine):
         (("footprint",), {host, arm, "python3-numpy"}, {test}, sources | {"lwip"}, True),
         (("fuzz", "5"), {"clang", "libclang-rt-19-dev", test}, {arm, "libclang-rt-14-dev"}, sources, False),
         (("package", "server"), {host}, {"g++-aarch64-linux-gnu", arm}, sources, True),
+        (("package", "server", "image"), {host, "buildah"}, {arm, "minisign"}, sources, True),
+        (("package", "sign", "--key", "k"), {"python3-numpy", "minisign"}, {host, "buildah"}, set(), False),
         (("bench", "server"), {host}, {test, "mosquitto", "postgresql-15"}, sources, False),
         (("bench", "server", "--durable-peers"), {host, "mosquitto", "postgresql-15"}, {test, arm}, sources, False),
         (("test", "quick"), {host, test}, {arm, "chromium"}, sources, False),
-        ((), {host, arm, test, "chromium", "clang-tidy", "gnuplot-nox"}, {"mosquitto"},
+        ((), {host, arm, test, "chromium", "clang-tidy", "gnuplot-nox"}, {"mosquitto", "buildah"},
          sources | {"lwip", "prometheus"}, True))
     faults = []
     for words, needed, unwanted, wanted_sources, by_npm in cases:
