@@ -67,7 +67,7 @@ ROOMS = {
                          "client_hold client_measurement client_privacy client_session device gradstream_device "
                          "completion"),
     "runtime/wire": Room("claim codec frame identity key_change server_address",
-                         "bad_input client_receive generated_messages run_fields session"),
+                         "bad_input client_receive generated_messages name_posix run_fields session"),
     "firmware": Room("console device flash_network float_shard key_change_posix name_posix network_posix shard "
                      "shard_fault_posix shell threshold", "gradstream_device client_run"),
 }
