@@ -77,6 +77,7 @@ TEST(NamePosix, SaysWhatIsWrongWithAnIdentity) {
     std::string text, words;
   } cases[] = {
       {"", " is empty"},
+      {std::string("identity = a\nkey\0 = ", 20), " line 2: holds a byte 0"},
       {"\xFF\xFEi", " is text in UTF-16; save it as UTF-8"},
       {std::string("i\0d\0", 4), " line 1: holds a byte 0"},
       {"identity = a\n", " lacks `identity = NAME`"},
