@@ -526,6 +526,33 @@ TEST(ClientSave, ADamagedCorrectionIsNotUsed) {
   EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
 }
 
+// Each part has a checksum: whichever bit has turned over, the device does not use the part that holds it.
+TEST(ClientSave, NoPartWithAFlippedBitIsUsed) {
+  const SavedDevice saved;
+  constexpr size_t kModelEnd = kHeaderSize + kTensorSize, kCorrectionEnd = kModelEnd + kTensorSize;
+  for (size_t bit = 0; bit < 8 * saved.device.storage.size(); ++bit) {
+    SCOPED_TRACE(bit);
+    FakeDevice device;
+    device.storage = saved.device.storage;
+    device.storage[bit / 8] = static_cast<uint8_t>(device.storage[bit / 8] ^ (1U << bit % 8));
+    FakeServer server(saved.server->run);
+    FakeLink link(device, server);
+    const size_t place = bit / 8;
+    if (place < kHeaderSize) {
+      EXPECT_NE(device.restore_status, Status::kOk);
+    } else if (place < kModelEnd) {
+      EXPECT_FALSE(link.client().replica().has_model());
+    } else if (place < kCorrectionEnd) {
+      EXPECT_EQ(link.client().correction(), nullptr);
+    } else {
+      ASSERT_TRUE(link.run_until([&] { return server.last_hello.protocol_version != 0; }));
+      EXPECT_EQ(server.last_hello.pending_task_sequence, 0U);
+      EXPECT_EQ(server.last_hello.lost_task_sequence, 3U);
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
 // Every flipped bit and every truncation: the device starts, with less or with nothing, and reaches the server's model.
 TEST(ClientSave, AnyDamageIsSurvived) {
   const SavedDevice saved;
