@@ -143,6 +143,8 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--lies", out->lies,
                  "that the last device tells, the same in every schedule: all, none, or names with commas: " +
                      CLI::detail::join(kLieNames, ","));
+  app.add_flag("--byzantine", options.trust.is_byzantine,
+               "while faults last, the last device lies in every field and repeats itself; schedules then differ");
   app.add_option("--clip", out->clip, "clip_norm of the run: what an update may be as long as, by default any length")
       ->check(CLI::IsMember({"none", "fixed", "median", "trailing"}));
   app.add_option("--stream", out->stream, "what devices upload: scalars, RFedAGS's tangents, mean gradients")
@@ -239,6 +241,8 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   for (size_t i = 0; i < kLieCount; ++i) {
     total->sum.lies[i] += result.lies[i];
   }
+  total->sum.byzantine_field_count += result.byzantine_field_count;
+  total->sum.byzantine_repeat_count += result.byzantine_repeat_count;
   if (result.fault.empty()) {
     total->digests.insert(result.digest);
     return;
@@ -262,6 +266,12 @@ void run_schedules(const Arguments& arguments, Total* total) {
       }
     }
   }
+}
+
+std::string byzantine_text(const SimOptions& options, const SimResult& sum) {
+  return options.trust.is_byzantine ? " byzantine_fields=" + std::to_string(sum.byzantine_field_count) +
+                                          " byzantine_repeats=" + std::to_string(sum.byzantine_repeat_count)
+                                    : "";
 }
 
 int report(const Arguments& arguments, const Total& total) {
@@ -298,7 +308,8 @@ int report(const Arguments& arguments, const Total& total) {
       static_cast<unsigned long long>(total.sum.session_deadline_count),
       static_cast<unsigned long long>(total.sum.hold_count),
       (counts_text("", kFaultNames, total.sum.faults, UINT32_MAX) +
-       counts_text("lie_", kLieNames, total.sum.lies, arguments.options.trust.lie_bits))
+       counts_text("lie_", kLieNames, total.sum.lies, arguments.options.trust.lie_bits) +
+       byzantine_text(arguments.options, total.sum))
           .c_str());
   return holds ? 0 : 1;
 }
@@ -392,9 +403,9 @@ int run(int argc, char** argv) {
     }
     arguments.options.trust.lie_bits = parse_names("--lies", "lie", kLieNames, arguments.lies);
     const SimOptions& options = arguments.options;
-    if (options.trust.lie_bits != 0 &&
-        (options.chooses_step || options.centre != Centre::kNone || options.scale != UnitScale::kNone)) {
-      throw CLI::ValidationError("--lies",
+    const bool has_liar = options.trust.lie_bits != 0 || options.trust.is_byzantine;
+    if (has_liar && (options.chooses_step || options.centre != Centre::kNone || options.scale != UnitScale::kNone)) {
+      throw CLI::ValidationError(options.trust.is_byzantine ? "--byzantine" : "--lies",
                                  "the oracle knows what --auto-step, --centre and --scale ask of samples; "
                                  "leave these options out");
     }

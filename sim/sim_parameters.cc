@@ -90,7 +90,9 @@ bool waits_for_all(const SimOptions& options) {
   return !options.has_stragglers && options.buffer_size == 0 && options.trust.seen_versions == 0;
 }
 
-bool has_one_digest(const SimOptions& options) { return waits_for_all(options) && !options.chooses_step; }
+bool has_one_digest(const SimOptions& options) {
+  return waits_for_all(options) && !options.chooses_step && !options.trust.is_byzantine;
+}
 
 RunParameters sim_parameters(const SimOptions& options) {
   const bool is_scalar = options.stream == StreamKind::kScalarStream;

@@ -15,6 +15,8 @@ struct SimTrust {
   // Bit n: the last device tells Lie n (sim/lies.h), and nobody else does. The same in every schedule. Not with
   // chooses_step, centre or scale, where the oracle knows the samples that answers are of.
   uint32_t lie_bits = 0;
+  // The last device lies in every field while faults last (sim/byzantine.h): another digest in every schedule.
+  bool is_byzantine = false;
   ClipNorm clip_norm = ClipNorm::kNone;  // as the run's, with its factor; a fixed radius is kSimClipRadius
   uint32_t seen_versions = 0;            // as the run's: the digest may depend on the schedule
   float device_share_max = 1;            // as the run's, of the last kSimShareVersions, without rounds

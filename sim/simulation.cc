@@ -48,6 +48,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
       network_(dice_, faults_, events_),
       holds_(kHoldLimitMs, options.arrival_rate, options.device_count),
       liar_(options.seed, options.trust.lie_bits),
+      byzantine_(options.seed, schedule),
       oracle_(parameters_) {
   const uint32_t last_version = parameters_.version_count();
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
@@ -152,6 +153,9 @@ SimResult Simulation::run() {
     if (faults_.are_on() && oracle_.version() >= faulty_until_version_) {
       faults_.end();
       calm_since_ms_ = now_ms_;
+      if (options_.trust.is_byzantine) {
+        drop_link(devices_.back()->session);  // what it said of itself counts as long as its session
+      }
     }
     inject();
     handle(event);
@@ -173,6 +177,8 @@ SimResult Simulation::run() {
   }
   result_.faults = faults_.counts();
   result_.lies = liar_.counts();
+  result_.byzantine_field_count = byzantine_.field_count();
+  result_.byzantine_repeat_count = byzantine_.repeat_count();
   result_.digest = oracle_.digest();
   result_.virtual_ms = now_ms_;
   result_.record_count = store_.records().size();
@@ -191,7 +197,7 @@ void Simulation::check_server() {
   if (pending_.size() > 2 * devices_.size() + 3) {
     broken("more records wait for the disk than the fleet can cause");
   }
-  if (server_->counters().updates_without_time > 0) {
+  if (server_->counters().updates_without_time > 0 && !options_.trust.is_byzantine) {
     broken("an update was refused for want of time, and every device here says what it did");
   }
   const bool is_open = server_->run_state() == gs_RunState_RUN_STATE_ACTIVE && pending_.empty() && !is_disk_full_;
@@ -508,11 +514,14 @@ bool Simulation::do_server_action(const Action& action) {
     case ActionKind::kCheckpoint:
       checkpoint_ = action.checkpoint;
       break;
-    case ActionKind::kCompareMark:
+    case ActionKind::kCompareMark: {
       // The devices of a schedule know one server, which never loses what is durable.
+      const uint64_t before = server_->counters().history.journal_forked;
       server_->on_mark_compared(action.device, action.mark, find_mark(store_, action.mark), now_ms_);
-      broken(server_->counters().history.journal_forked == 0 ? "" : "a device was told of a record that is not there");
+      const bool is_forked = server_->counters().history.journal_forked != before;
+      broken(is_forked && !is_byzantine(action.device) ? "a device was told of a record that is not there" : "");
       break;
+    }
     case ActionKind::kPublish:
       broken(action.version == oracle_.version() ? "" : "a version was published before it was durable");
       break;
@@ -540,6 +549,9 @@ void Simulation::on_frame_up(const SimEvent& event) {
   link->reader.pop();
   if (link->device + 1 == options_.device_count) {
     liar_.tell(&message);
+  }
+  if (is_byzantine(link->device) && faults_.are_on()) {
+    byzantine_.tell(&message);
   }
   if (message.which_body == gs_DeviceMessage_hello_tag) {
     link->hello = oracle_.request(message.body.hello.lost_task_sequence);

@@ -14,6 +14,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store_memory.h"
+#include "sim/byzantine.h"
 #include "sim/faults.h"
 #include "sim/hold_check.h"
 #include "sim/lies.h"
@@ -45,6 +46,8 @@ struct SimResult {
   uint64_t hold_count = 0;              // Pulls that were held
   FaultCounts faults = {};
   LieCounts lies = {};
+  uint64_t byzantine_field_count = 0;   // fields in which the Byzantine device lied
+  uint64_t byzantine_repeat_count = 0;  // its messages that were earlier ones
 };
 
 class Simulation {
@@ -75,6 +78,9 @@ class Simulation {
   void send_up(uint32_t index, std::span<const uint8_t> bytes);
   void crash_device(uint32_t index);
   bool is_held(const SimDevice& device) const;
+  bool is_byzantine(uint32_t device) const {
+    return options_.trust.is_byzantine && device + 1 == options_.device_count;
+  }
   bool inject_into_held(Fault fault, uint32_t first);
   bool drop_link(uint64_t session);
 
@@ -112,6 +118,7 @@ class Simulation {
   SimNetwork network_;
   HoldCheck holds_;
   Liar liar_;
+  Byzantine byzantine_;
   uint64_t now_ms_ = 0;
   uint32_t faulty_until_version_ = 0;
   uint64_t calm_since_ms_ = 0;

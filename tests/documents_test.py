@@ -48,6 +48,7 @@ RUN_BY = {
     ("docs/how-to/simulate.md", "./run simulate --fleet"): "tests/sim/simulate_fleet_test.py",
     ("docs/how-to/simulate.md", "./run simulate --devices"): "tests/sim/simulate_fleet_test.py",
     ("docs/how-to/simulate.md", "./run simulate --schedules 1000 --lies"): "tests/sim/lying_sim_test.cc",
+    ("docs/how-to/simulate.md", "./run simulate --schedules 1000 --byzantine"): "tests/sim/byzantine_test.cc",
     ("docs/how-to/watch.md", "gradstream serve --config"): "tests/server/how_to_test.py",
     ("docs/how-to/watch.md", "curl http"): "tests/server/how_to_test.py",
     ("docs/tutorial_vibration.md", ""): "tests/tools/example_vibration_test.py",

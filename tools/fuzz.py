@@ -46,6 +46,11 @@ class Target(NamedTuple):
     def corpus(self):
         return BUILD / "corpus" / self.name
 
+    @property
+    def soaked(self):
+        """What ./run soak fuzz has found: any number of inputs, merged at its end."""
+        return BUILD / "soak" / self.name
+
 
 TARGETS = [
     Target("coordinator", 400, 0, 1.0),
@@ -76,14 +81,15 @@ class Run(NamedTuple):
     text: str  # what libFuzzer said last
 
 
-def fuzz(target, seconds):
+def fuzz(target, seconds, is_soak):
     """One libFuzzer process; it stops at the first input that breaks a rule."""
-    target.corpus.mkdir(parents=True, exist_ok=True)
-    CRASHES.mkdir(parents=True, exist_ok=True)
+    found = [target.soaked, target.corpus] if is_soak else [target.corpus]
+    for folder in (*found, CRASHES):
+        folder.mkdir(parents=True, exist_ok=True)
     for file in sorted(target.corpus.iterdir(), key=lambda file: file.stat().st_mtime)[:-FOUND_MAX]:
         file.unlink()
     command = [target.program, f"-max_total_time={max(1, round(seconds))}", f"-max_len={target.size_max}",
-               f"-artifact_prefix={CRASHES}/{target.name}-", *OPTIONS, target.corpus, SEEDS / target.name]
+               f"-artifact_prefix={CRASHES}/{target.name}-", *OPTIONS, *found, SEEDS / target.name]
     try:
         done = subprocess.run(command, cwd=BUILD, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
@@ -97,14 +103,19 @@ def fuzz(target, seconds):
                done.stdout[-4000:])
 
 
-def fuzz_lane(lane, seconds):
-    return [fuzz(target, seconds * target.share) for target in TARGETS if target.lane == lane]
+def fuzz_lane(lane, seconds, is_soak):
+    return [fuzz(target, seconds * target.share, is_soak) for target in TARGETS if target.lane == lane]
+
+
+def fuzz_lanes(seconds, is_soak=False):
+    """All fuzzers, two at a time, in so many seconds."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        return [run for lane in pool.map(lambda lane: fuzz_lane(lane, seconds, is_soak), (0, 1)) for run in lane]
 
 
 def fuzz_all(seconds):
     begin = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        runs = [run for lane in pool.map(lambda lane: fuzz_lane(lane, seconds), (0, 1)) for run in lane]
+    runs = fuzz_lanes(seconds)
     for run in runs:
         print(f"{run.target.name}: {run.executions} executions, {run.coverage} edges, "
               f"{len(list(run.target.corpus.iterdir()))} inputs found" + ("" if run.is_good else ", BROKEN"))

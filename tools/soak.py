@@ -1,5 +1,5 @@
 """./run soak [PART...]: the long forms of what the tests do for seconds; an hour or so for all of them, and one more
-for the fleet.
+each for the fleet and for the fuzzers.
 
 Each part is a command of its own; its lines are shown, and its exit status counts. 77 means skipped, for want of a
 tool; so does this command's, when no part failed.
@@ -31,8 +31,10 @@ PARTS = {
     "reconnect": ("every kind of device on noisy links to a server that is restarted 20 times",
                   [*PYTHON, fleet.ROOT / "tests" / "boards" / "mixed_fleet_test.py", "--rounds", "126",
                    "--restarts", "20", "--noise-gap", "30000"]),
-    "fuzz": ("ten minutes of libFuzzer on what peers send and people write",
-             [*PYTHON, fleet.ROOT / "tools" / "fuzz.py", "600"]),
+    "fuzz": ("an hour of libFuzzer on what peers send and people write; what it finds stays for the next hour",
+             [*PYTHON, fleet.ROOT / "tools" / "soak_fuzz.py"]),
+    "mutants": ("60 guards of the server and the device are changed, one at a time: which do the tests miss?",
+                [*PYTHON, fleet.ROOT / "tools" / "soak_mutants.py"]),
     "config": ("2,000 spoilt configurations, for the program and for a live server",
                [*PYTHON, fleet.ROOT / "tests" / "server" / "config_edits_test.py"]),
     "install": ("both packages installed and served on a Debian 12 and a Debian 13 of debootstrap",
@@ -49,6 +51,9 @@ PARTS = {
              [*PYTHON, fleet.ROOT / "tests" / "clang_tidy_test.py", fleet.ROOT / "build" / "dev", "--tests",
               "--deep"]),
 }
+# Options of this command that are a part's.
+OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"]}
+OWN_BUILDS = {"fuzz", "mutants"}  # parts that build another preset than dev, and nothing of dev
 
 
 def play(parts):
@@ -71,17 +76,21 @@ def main():
     parser = argparse.ArgumentParser(prog="./run soak", description=f"{__doc__}\n{parts}",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="*", metavar="PART", help="all of them otherwise")
-    parser.add_argument("--minutes", type=float, default=60, help="of the part fleet (default 60)")
+    parser.add_argument("--minutes", type=float, default=60, help="of the parts fleet and fuzz (default 60)")
+    parser.add_argument("--mutants", type=int, default=60, help="of the part mutants, how many (default 60)")
+    parser.add_argument("--seed", type=int, default=1, help="of the part mutants, of their order (default 1)")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.part if name not in PARTS]
     if unknown:
         print(f"soak: error: unknown part {unknown[0]} (known: {' '.join(PARTS)})", file=sys.stderr)
         print("result: error=usage")
         return 2
-    fleet.build("dev", "gradstream", "gradstream-client")
-    chosen = [(name, *PARTS[name]) for name in arguments.part or PARTS]
-    return play([(name, what, [*words, "--minutes", f"{arguments.minutes:g}"] if name == "fleet" else words)
-                 for name, what, words in chosen])
+    names = arguments.part or list(PARTS)
+    if not OWN_BUILDS.issuperset(names):
+        fleet.build("dev", "gradstream", "gradstream-client")
+    options = {name: [word for option in OPTIONS.get(name, [])
+                      for word in (f"--{option}", f"{getattr(arguments, option):g}")] for name in names}
+    return play([(name, PARTS[name][0], [*PARTS[name][1], *options[name]]) for name in names])
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ TEST(NamePosix, DerivesAnIdThatDoesNotGiveTheMachinesAway) {
   ASSERT_TRUE(derive_machine_id("0123456789abcdef0123456789abcdef", &id));
   EXPECT_EQ(id, "2f6a659f36254e4b8e79b09531c499e6");
   std::string other;
+  EXPECT_TRUE(derive_machine_id("10101010101010101010101010101010", &other)) << "no digit is too small";
   ASSERT_TRUE(derive_machine_id("0123456789abcdef0123456789abcdee", &other));
   EXPECT_NE(other, id);
   for (const char* wrong : {"", "uninitialized", "0123", "0123456789abcdef0123456789abcdeg",
@@ -76,6 +77,7 @@ TEST(NamePosix, SaysWhatIsWrongWithAnIdentity) {
     std::string text, words;
   } cases[] = {
       {"", " is empty"},
+      {std::string("identity = a\nkey\0 = ", 20), " line 2: holds a byte 0"},
       {"\xFF\xFEi", " is text in UTF-16; save it as UTF-8"},
       {std::string("i\0d\0", 4), " line 1: holds a byte 0"},
       {"identity = a\n", " lacks `identity = NAME`"},
@@ -89,6 +91,8 @@ TEST(NamePosix, SaysWhatIsWrongWithAnIdentity) {
        " line 1: identity: expected printable ASCII"},
       {"identity = " + std::string(64, 'x') + "\nkey = " + key,
        " line 1: identity: expected a name of 1 to 63 characters, and it has 64"},
+      {"identity = " + std::string(62, 'x') + "\x01\nkey = " + key, " line 1: identity: expected printable ASCII"},
+      {"", " is empty"},
       {"identity = a\nidentity = b\n", " line 2: the field stands here twice"},
       {"name = a\n", " line 1: no field of this name"},
       {"a,b\n", " line 1: expected `identity = NAME`"},

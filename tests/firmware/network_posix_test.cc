@@ -45,5 +45,13 @@ TEST(NetworkPosix, HasTheGradientThatItsArenaHolds) {
   EXPECT_NE(fault.find("bytes of arena at least, where 1000 are given"), std::string::npos) << fault;
 }
 
+TEST(NetworkPosix, ANetworkThatTrainsNothingIsRefused) {
+  TestNetwork net({4, 1, 1});
+  net.dense(2);
+  PosixNetwork network;
+  const std::string fault = open_network(gsn_bytes(net.network), &network);
+  EXPECT_NE(fault.find("trains nothing"), std::string::npos) << fault;
+}
+
 }  // namespace
 }  // namespace gradstream

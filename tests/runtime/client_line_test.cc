@@ -240,6 +240,22 @@ TEST(ClientLine, WithoutMemoryThereIsNone) {
   EXPECT_EQ(memory.arena.mark(), mark);
 }
 
+TEST(ClientLine, TakesAnArenaToItsLastByte) {
+  const Shape shape = {8, 2};
+  const std::vector<Real> point = random_point(kStiefelOps, shape, 1);
+  for (const size_t extra : {0U, 1U}) {
+    TestArena memory(4096);
+    Replica replica;
+    ASSERT_EQ(replica.prepare(kStiefelOps, shape, memory.arena), Status::kOk);
+    std::copy(point.begin(), point.end(), replica.begin_snapshot());
+    replica.adopt_snapshot(4);
+    const size_t needed = 2 * Arena::taken_size<Real>(shape.size()) + Replica::scratch_size(kStiefelOps, shape);
+    LineTracker line;
+    line.open(replica, memory.arena.free_size() - needed + extra, memory.arena);
+    EXPECT_EQ(line.half() == nullptr, extra == 1);
+  }
+}
+
 TEST(ClientLine, AModelThatStaysHasNone) {
   const std::vector<Real> point = random_point(kStiefelOps, {8, 2}, 1);
   TestArena memory;

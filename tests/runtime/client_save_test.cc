@@ -159,6 +159,39 @@ TEST(ClientSave, StepsOfAnotherIdentityAreNotReplayed) {
   EXPECT_EQ(link.client().counters().steps_replayed, 0U);
 }
 
+// The record of a step is read into the buffer of frames where it fits, and into the arena where it does not.
+TEST(ClientSave, StepsAreReplayedWhateverTheirRecordsTake) {
+  for (const uint32_t direction_count : {200U, 300U, 1000U}) {
+    SCOPED_TRACE(direction_count);
+    FakeRun run = make_run(StreamKind::kScalarStream);
+    run.local_step_count = 4;
+    run.direction_count = direction_count;
+    FakeServer undisturbed(run);
+    FakeDevice first;
+    FakeLink undisturbed_link(first, undisturbed);
+    ASSERT_TRUE(undisturbed_link.run_to_end());
+    const size_t record_size = first.steps[0].size();
+    ASSERT_EQ(record_size > kFrameSizeMax, direction_count >= 300) << record_size;
+    const size_t most = first.memory.arena.high_water_size();
+    FakeDevice device(8, record_size > kFrameSizeMax ? most + Arena::taken_size<uint8_t>(record_size) : most);
+    cut_after_two_steps(run, &device);
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_to_end());
+    EXPECT_EQ(link.client().counters().steps_replayed, 2U);
+    expect_same_end(server, link.client(), undisturbed);
+    if (record_size > kFrameSizeMax) {  // without room for it the steps are done again
+      FakeDevice small(8, most);
+      cut_after_two_steps(run, &small);
+      FakeServer again(run);
+      FakeLink other(small, again);
+      ASSERT_TRUE(other.run_to_end());
+      EXPECT_EQ(other.client().counters().steps_replayed, 0U);
+      expect_same_end(again, other.client(), undisturbed);
+    }
+  }
+}
+
 // What ./run footprint says of a flash's life: the demo's model and task.
 TEST(ClientSave, FlashThatARoundTakes) {
   FakeRun run = make_run(StreamKind::kScalarStream);
@@ -491,6 +524,33 @@ TEST(ClientSave, ADamagedCorrectionIsNotUsed) {
   EXPECT_EQ(saved.link->client().correction(), nullptr);
   ASSERT_TRUE(saved.link->run_to_end());
   EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
+}
+
+// Each part has a checksum: whichever bit has turned over, the device does not use the part that holds it.
+TEST(ClientSave, NoPartWithAFlippedBitIsUsed) {
+  const SavedDevice saved;
+  constexpr size_t kModelEnd = kHeaderSize + kTensorSize, kCorrectionEnd = kModelEnd + kTensorSize;
+  for (size_t bit = 0; bit < 8 * saved.device.storage.size(); ++bit) {
+    SCOPED_TRACE(bit);
+    FakeDevice device;
+    device.storage = saved.device.storage;
+    device.storage[bit / 8] = static_cast<uint8_t>(device.storage[bit / 8] ^ (1U << bit % 8));
+    FakeServer server(saved.server->run);
+    FakeLink link(device, server);
+    const size_t place = bit / 8;
+    if (place < kHeaderSize) {
+      EXPECT_NE(device.restore_status, Status::kOk);
+    } else if (place < kModelEnd) {
+      EXPECT_FALSE(link.client().replica().has_model());
+    } else if (place < kCorrectionEnd) {
+      EXPECT_EQ(link.client().correction(), nullptr);
+    } else {
+      ASSERT_TRUE(link.run_until([&] { return server.last_hello.protocol_version != 0; }));
+      EXPECT_EQ(server.last_hello.pending_task_sequence, 0U);
+      EXPECT_EQ(server.last_hello.lost_task_sequence, 3U);
+    }
+    ASSERT_FALSE(HasFailure());
+  }
 }
 
 // Every flipped bit and every truncation: the device starts, with less or with nothing, and reaches the server's model.

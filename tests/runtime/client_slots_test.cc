@@ -106,6 +106,15 @@ TEST(ClientSlots, WhatDoesNotFitChangesNothing) {
   expect_upload(slots, SlotRole::kPending, 1, 40);
 }
 
+TEST(ClientSlots, TakeAnArenaToItsLastByte) {
+  const size_t size = 2 * Arena::taken_size<uint8_t>(40);
+  TestArena memory(size);
+  UploadSlots slots;
+  EXPECT_EQ(slots.prepare(40, 2, 0, memory.arena), Status::kOk);
+  TestArena small(size - kArenaAlignment);
+  EXPECT_EQ(slots.prepare(40, 2, 0, small.arena), Status::kOutOfMemory);
+}
+
 TEST(ClientSlots, WhatWasSavedIsTakenOverOnlyWhole) {
   TestArena memory(1024);
   UploadSlots slots;

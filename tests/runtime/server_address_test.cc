@@ -36,6 +36,18 @@ TEST(ServerAddress, SplitsHostAndPort) {
   }
 }
 
+TEST(ServerAddress, ANameHas253CharactersAtMost) {
+  const std::string label(63, 'x');
+  const std::string longest = label + "." + label + "." + label + "." + std::string(61, 'x');
+  ASSERT_EQ(longest.size(), 253U);
+  ServerAddress address;
+  EXPECT_EQ(parse_server_address(longest + ":1", &address).text, nullptr);
+  EXPECT_EQ(parse_server_address(longest + ".:1", &address).text, nullptr) << "the root's dot does not count";
+  const AddressFault fault = parse_server_address(longest + "x:1", &address);
+  ASSERT_NE(fault.text, nullptr);
+  EXPECT_NE(std::string(fault.text).find("253"), std::string::npos) << fault.text;
+}
+
 struct Bad {
   std::string text, part, word;
 };

@@ -1,6 +1,9 @@
 // A checkpoint and the records behind it give the state that all records give, wherever the cut is.
+#include <cstring>
+
 #include <gtest/gtest.h>
 
+#include "runtime/base/crc32c.h"
 #include "server/coordinator/coordinator.h"
 #include "server/run/average_keys.h"
 #include "server/run/check_parameters.h"
@@ -204,6 +207,26 @@ TEST(CoordinatorCheckpoint, WhatIsDamagedOrOfAnotherRunIsNotTaken) {
     EXPECT_EQ(damaged.restore(bad), Status::kDataCorrupt) << i;
     Coordinator torn(7, server.parameters, server.names);
     EXPECT_EQ(torn.restore(std::span<const uint8_t>(good).first(i)), Status::kDataCorrupt) << i;
+  }
+}
+
+// Of another release, another arithmetic, another place in the journal: the checksum holds.
+TEST(CoordinatorCheckpoint, NoFieldOfItsHeadMayBeAnother) {
+  TestServer server(scalar_parameters());
+  server.coordinator->set_checkpoints(1, 0);
+  server.start();
+  server.join(4);
+  server.round(4);
+  ASSERT_EQ(server.checkpoints.size(), 1U);
+  constexpr size_t kHeadSize = 4 + 1 + 1 + 4 + 8 + 4;  // magic, form, size of Real, run, sequence, version
+  for (size_t i = 0; i < kHeadSize; ++i) {
+    std::vector<uint8_t> bad = server.checkpoints[0].bytes;
+    bad[i] ^= 0x40;
+    const size_t body_size = bad.size() - sizeof(uint32_t);
+    const uint32_t checksum = crc32c(0, bad.data(), body_size);
+    std::memcpy(bad.data() + body_size, &checksum, sizeof checksum);
+    Coordinator other(7, server.parameters, server.names);
+    EXPECT_EQ(other.restore(bad), Status::kDataCorrupt) << i;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "server/base/ports.h"
 #include "tests/support/server_peer.h"
@@ -25,6 +26,15 @@ class Home {
     thread.begin(id, acceptor_.accept(), {}, std::make_shared<QueueGauge>(0));
     thread.deliver(frames);
     return peer;
+  }
+  // A session whose descriptor is closed before the thread has it.
+  void begin_closed(SessionId id) {
+    const RawPeer peer(acceptor_.local_endpoint().port());
+    Tcp::socket socket = acceptor_.accept();
+    const int descriptor = socket.native_handle();
+    thread.begin(id, std::move(socket), {}, std::make_shared<QueueGauge>(0));
+    ::close(descriptor);
+    thread.deliver(frames);
   }
   bool until(const std::function<bool()>& condition) { return run_until(io, condition); }
 
@@ -101,6 +111,13 @@ TEST(IoThread, OneThatHangsIsSeen) {
   may_go = true;
   EXPECT_TRUE(alone_until([&] { return home.thread.beaten_ms() > before; })) << "what was asked for is done";
   EXPECT_TRUE(home.until([&] { return peer->established(); }));
+}
+
+TEST(IoThread, ASocketThatItCannotTakeIsReportedAsEnded) {
+  Home home;
+  home.begin_closed(1);
+  ASSERT_TRUE(home.until([&] { return home.kinds.size() == 1; }));
+  EXPECT_EQ(home.kinds.back(), SessionReport::Kind::kEnded);
 }
 
 TEST(IoThread, ItsEndReportsTheEndOfItsSessions) {

@@ -185,6 +185,30 @@ TEST(Ledger, RefusesRecordsThatDoNotFollow) {
   EXPECT_EQ(ledger.apply(event), Status::kDataCorrupt);
 }
 
+TEST(Ledger, RefusesAVerdictOfATaskThatIsNotOpen) {
+  TestServer server(scalar_parameters());
+  live(&server, 1);
+  Ledger ledger(server.parameters, server.names);
+  const std::vector<JournalRecord>& records = server.store.records();
+  ASSERT_EQ(ledger.apply(records[0]), Status::kOk);
+  ASSERT_EQ(ledger.apply(records[1]), Status::kOk);
+  ASSERT_EQ(records[1].kind(), RecordKind::kTaskIssued);
+  TaskEnded ended;
+  ended.device = records[1].device();
+  ended.task_sequence = records[1].task_sequence();
+  ended.verdict = gs_Verdict_VERDICT_ABANDONED;
+  const auto apply = [&ledger](const TaskEnded& task, uint64_t sequence) {
+    JournalRecord record = JournalRecord::verdict(task);
+    record.set_sequence(sequence);
+    return ledger.apply(record);
+  };
+  TaskEnded other = ended;
+  other.device = 99;
+  EXPECT_EQ(apply(other, 3), Status::kDataCorrupt) << "nobody has this number";
+  ASSERT_EQ(apply(ended, 3), Status::kOk);
+  EXPECT_EQ(apply(ended, 4), Status::kDataCorrupt) << "it has its verdict";
+}
+
 // A round is its phases; a first phase that made nothing is a round too, so that a run that never succeeds ends.
 TEST(Ledger, CountsRoundsByTheirFirstPhase) {
   RunParameters p = tangent_parameters();

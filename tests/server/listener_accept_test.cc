@@ -145,6 +145,24 @@ TEST_P(ListenerAccept, ALobbyThatIsFullForWantOfPlacesNamesThePlaces) {
   EXPECT_EQ(server.log.count("handshakes_over_cap"), 0U);
 }
 
+// An identity that nobody has waits behind every device, however early it came.
+TEST_P(ListenerAccept, ADeviceComesBeforeANameThatIsUnknown) {
+  ListenerLimits limits;
+  limits.connection_count_max = 1;
+  ListenerHarness server(limits, false, GetParam());
+  TlsPeer one(server.listener.port(), ListenerHarness::device(1));
+  ASSERT_TRUE(server.until([&] { return one.established(); }));
+  ASSERT_TRUE(one.send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return server.messages.size() == 1; }));
+  TlsPeer nobody(server.listener.port(), identity_of("nobody", 1));
+  ASSERT_TRUE(server.until([&] { return !nobody.established() && server.waits() == 1; }));
+  TlsPeer two(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] { return !two.established() && server.waits() == 2; }));
+  one.raw().close();
+  ASSERT_TRUE(server.until([&] { return two.established(); }));
+  EXPECT_FALSE(nobody.gone());
+}
+
 // A handshake that takes longer than what the lobby has left of the guest's time.
 TEST_P(ListenerAccept, WhoWaitedInTheLobbyHasTheWholeTimeOfAHandshake) {
   ListenerLimits limits;

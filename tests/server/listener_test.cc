@@ -186,6 +186,46 @@ std::vector<uint8_t> client_hello_of(const Identity& identity) {
   return bytes;
 }
 
+// Peers that stop before, in the midst of and behind their ClientHello, and one whose bytes come one by one for longer
+// than a handshake may take. Each byte that comes puts no deadline off.
+TEST_P(ListenerThreads, HandshakesThatStopOrTrickleEndByTheirDeadlineAndHarmNobody) {
+  ListenerLimits limits;
+  limits.session.handshake_deadline_ms = 600;
+  ListenerHarness server(limits, false, GetParam());
+  const std::vector<uint8_t> hello = client_hello_of(ListenerHarness::device(1));
+  std::vector<std::unique_ptr<RawPeer>> stopped;
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{5}, hello.size() / 2, hello.size() - 1, hello.size()}) {
+    stopped.push_back(std::make_unique<RawPeer>(server.listener.port()));
+    stopped.back()->send(std::span(hello).first(size));
+  }
+  RawPeer trickling(server.listener.port());
+  const uint64_t begun_ms = steady_ms();
+  size_t sent = 0;
+  const auto trickle = [&] {
+    const size_t due = std::min<size_t>((steady_ms() - begun_ms) / 10, hello.size() - 1);
+    for (; sent < due; ++sent) {
+      trickling.send(std::span(hello).subspan(sent, 1));
+    }
+    return trickling.closed_by_server();
+  };
+  TlsPeer device(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] {
+    trickle();
+    return device.established() && server.established.size() == 1;
+  }));
+  ASSERT_TRUE(device.send(hello_message()));
+  EXPECT_TRUE(server.until(trickle));
+  EXPECT_LT(sent, hello.size());
+  for (const auto& peer : stopped) {
+    EXPECT_TRUE(server.until([&] { return peer->closed_by_server(); }));
+  }
+  EXPECT_EQ(server.counted().deadlines.handshake, stopped.size() + 1);
+  EXPECT_THAT(server.log.find("deadline"), HasSubstr("limit=handshake_deadline_ms state=tls"));
+  EXPECT_EQ(server.listener.handshake_count() + server.listener.lobby_count(), 0U);
+  EXPECT_EQ(server.messages.size(), 1U);
+  EXPECT_FALSE(device.gone());
+}
+
 TEST_P(ListenerThreads, PeersThatSayNothingTakeNoHandshake) {
   ListenerLimits limits;
   limits.handshake_count_max = 10;

@@ -54,6 +54,21 @@ TEST(ModelNpz, TheFormIsThatOfTheOptionOrOfTheEnding) {
   EXPECT_EQ(model_form("npy", "a.npz"), "npy");
 }
 
+TEST(ModelNpz, AModelTooLargeForAnArchiveIsRefusedAndNoOther) {
+  const std::vector<Real> values = {1, 2};
+  NpzModel model;
+  model.shape = {2, 1};
+  model.model = values;
+  std::vector<uint8_t> bytes;
+  for (const char* form : {"csv", "npy", "npz"}) {
+    EXPECT_EQ(encode_model(form, model, &bytes).sentence, "") << form;
+    EXPECT_FALSE(bytes.empty());
+  }
+  // Only its size is looked at.
+  model.model = std::span<const Real>(values.data(), kNpzModelSizeMax / sizeof(Real) + 1);
+  EXPECT_THAT(encode_model("npz", model, &bytes).sentence, testing::HasSubstr("give --format npy"));
+}
+
 // NumPy's own reader, where it is installed.
 TEST(ModelNpz, NumpyReadsEachMember) {
   if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) {

@@ -11,6 +11,7 @@
 #include "server/run/parts.h"
 #include "server/run/run_core.h"
 #include "tests/support/gsn_bytes.h"
+#include "tests/support/network_support.h"
 
 namespace gradstream {
 namespace {
@@ -100,6 +101,18 @@ TEST(NetworkFile, GivesLargePartsAShapeThatARunTakes) {
   network.layer_count = 1;
   ASSERT_EQ(check_network(network).code, NetworkFaultCode::kNone);
   EXPECT_EQ(network_parts_text(network), "euclidean 32768x2, euclidean 14464x1, euclidean 2x1");
+}
+
+TEST(NetworkFile, APointHas16777216NumbersAtMost) {
+  for (const uint16_t outputs : {4096, 4097}) {
+    TestNetwork net({1, 1, 4095});
+    Layer layer;
+    layer.kind = LayerKind::kDense;
+    layer.trained = TrainedForm::kDense;
+    layer.out = {1, 1, outputs};
+    net.add(layer);
+    EXPECT_EQ(network_point_fault(net.network).sentence.empty(), outputs == 4096) << network_size(net.network);
+  }
 }
 
 TEST(NetworkFile, CountsMultiplications) {

@@ -50,6 +50,8 @@ class PowerCutDisk {
   bool is_cut() const { return cut_; }
   // Every write fails as on a full disk.
   void set_full(bool full) { full_ = full; }
+  // A disk that lies: syncs of this kind are acknowledged and not made, through every reset(). kCount: none.
+  void skip_syncs(DiskCall kind) { skipped_sync_ = kind; }
   // Bytes of a file.
   size_t size_of(const std::string& path) const;
   // Damages a byte of a file, durably.
@@ -98,6 +100,7 @@ class PowerCutDisk {
   uint64_t bytes_dropped_ = 0;
   bool cut_ = false;
   bool full_ = false;
+  DiskCall skipped_sync_ = DiskCall::kCount;
 };
 
 }  // namespace gradstream
