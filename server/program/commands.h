@@ -121,6 +121,11 @@ int claim_end(const CommonOptions& options, const std::string& name);
 int backup(const CommonOptions& options, const std::string& out);
 int restore(const CommonOptions& options, const std::string& from, bool replace);
 
+// server/program/commands_explain.cc
+// The row of an event or refusal, or all of both where name is empty, or the tables of docs/reference/events.md. It
+// reads no configuration. kExitNotFound: there is no such name.
+int explain(const CommonOptions& options, const std::string& name, bool as_markdown);
+
 // server/program/commands_run.cc
 // force: also where the server has heard of devices, and none of them can do the run's problem.
 int run_start(const CommonOptions& options, bool force);
