@@ -40,7 +40,7 @@ _gradstream() {
   if ((COMP_CWORD == 1)); then
     words='serve device claim backup restore doctor explain run model network data status history --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
-    words='add import rotate list enable disable revoke'
+    words='add import rotate list show enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
     words='add list end'
   elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then

@@ -199,6 +199,10 @@ void add_device(CLI::App& app, Arguments* arguments, int* code) {
   auto* const list = device->add_subcommand("list", "one line a device");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = device_list(arguments->common); });
+  auto* const show = device->add_subcommand("show", "one device in full, also its work where a server tells");
+  add_common(show, arguments);
+  show->add_option("name", arguments->name, "its name")->required();
+  show->callback([arguments, code] { *code = device_show(arguments->common, arguments->name); });
   add_device_state(device, arguments, code, "enable", "let a pending or disabled device in", DeviceState::kActive);
   add_device_state(device, arguments, code, "disable", "let a device in no more until it is enabled",
                    DeviceState::kDisabled);
