@@ -87,8 +87,8 @@ BenchOutcome run_bench(const BenchRun& run) {
   };
   uint32_t round = 0;
   fleet.on_log_line = [&](const Action& action) {
-    if (kWatchedEvents.contains(action.event)) {
-      outcome.events.push_back({round, action.event, action.text});
+    if (kWatchedEvents.contains(action.event->id)) {
+      outcome.events.push_back({round, action.event->id, action.text});
     }
   };
   double start_loss = 0;

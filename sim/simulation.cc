@@ -527,7 +527,7 @@ bool Simulation::do_server_action(const Action& action) {
       break;
     case ActionKind::kLog:
       if (options_.on_log != nullptr) {
-        options_.on_log(now_ms_, "server", action.event + " " + action.text);
+        options_.on_log(now_ms_, "server", std::string(action.event->id) + " " + action.text);
       }
       break;
   }

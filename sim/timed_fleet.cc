@@ -135,7 +135,7 @@ bool TimedFleet::is_stale(const Event& event) const {
 
 // What a device of such a fleet never causes. An update refused for its age is part of the policy.
 bool TimedFleet::is_fault(const Action& action) const {
-  const std::string& name = action.event;
+  const std::string_view name = action.event->id;
   if (habits_.is_calm &&
       (name == "update_refused" || name == "round_extended" || name == "run_stalled" || name == "task_abandoned")) {
     return true;
@@ -149,12 +149,12 @@ void TimedFleet::on_log(const Action& action) {
     on_log_line(action);
   }
   // Those events speak of one device only.
-  const bool is_refusal =
-      action.event == "update_refused" || action.event == "task_refused" || action.event == "device_not_capable";
+  const std::string event = action.event->id;
+  const bool is_refusal = event == "update_refused" || event == "task_refused" || event == "device_not_capable";
   if (tolerates_refusals_ && is_refusal) {
-    refusal_ = refusal_.empty() ? action.event + " " + action.text : refusal_;
+    refusal_ = refusal_.empty() ? event + " " + action.text : refusal_;
   } else if (is_fault(action)) {
-    fail(action.event + " " + action.text);
+    fail(event + " " + action.text);
   }
 }
 

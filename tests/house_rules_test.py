@@ -130,8 +130,9 @@ HOST_ROOM = "host/"
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
-PURE_BASE = ("server/base/enum_names.h", "server/base/fields.h", "server/base/objection.h", "server/base/rate_limit.h",
-             "server/base/recycled_queue.h", "server/base/session_id.h", "server/base/sha256.h",
+PURE_BASE = ("server/base/enum_names.h", "server/base/event_catalogue.h", "server/base/fields.h",
+             "server/base/objection.h", "server/base/rate_limit.h", "server/base/recycled_queue.h",
+             "server/base/refusal_catalogue.h", "server/base/session_id.h", "server/base/sha256.h",
              "server/base/state_archive.h")
 
 # What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named

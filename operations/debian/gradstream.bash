@@ -38,9 +38,9 @@ _gradstream() {
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device claim backup restore doctor run model network data status history --help --version'
+    words='serve device claim backup restore doctor explain run model network data status history --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
-    words='add import rotate list enable disable revoke'
+    words='add import rotate list show enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
     words='add list end'
   elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then
@@ -61,6 +61,7 @@ _gradstream() {
       run\ suggest)
         words='--data --problem --cols --devices --label --delimiter --header --decimal --skip-rows --help'
         ;;
+      explain\ *) words='--markdown --format --help' ;;
       run\ keys) words='--markdown --format --help' ;;
       network\ *) words='--batch --samples --format --help' ;;
       data\ pack)

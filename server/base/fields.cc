@@ -45,6 +45,7 @@ Fields& Fields::add(std::string_view key, std::string_view value) {
   if (!text_.empty()) {
     text_.push_back(' ');
   }
+  has_remedy_ = has_remedy_ || key == "remedy";
   text_.append(key);
   text_.push_back('=');
   if (needs_quotes(value)) {

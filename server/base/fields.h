@@ -16,7 +16,7 @@ enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
 // 16 digits.
 std::string hex(uint64_t value);
 
-// Collects `key=value` pairs: log_event(LogLevel::kWarn, "queue_full", Fields().add("session", id)).
+// Collects `key=value` pairs: Fields().add("session", id).add("peer", name).
 class Fields {
  public:
   Fields& add(std::string_view key, std::string_view value);
@@ -26,9 +26,12 @@ class Fields {
   // Pairs that are text already.
   Fields& add_pairs(std::string_view pairs);
   const std::string& text() const { return text_; }
+  // Whether add() got a pair with the key `remedy`. The pairs of add_pairs() do not count.
+  bool has_remedy() const { return has_remedy_; }
 
  private:
   std::string text_;
+  bool has_remedy_ = false;
 };
 
 }  // namespace gradstream

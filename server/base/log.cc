@@ -25,8 +25,10 @@ class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     if (file_.lost_count() > 0) {
-      const std::string text = "event=log_lines_lost count=" + std::to_string(file_.lost_count());
-      (void)file_.write_count(format({message.logger_name, spdlog::level::warn, text}));
+      constexpr const EventRow& kLost = "log_lines_lost"_event;
+      const std::string text =
+          std::string("event=") + kLost.id + " " + Fields().add("count", file_.lost_count()).text();
+      (void)file_.write_count(format({message.logger_name, kSpdlogLevels[static_cast<size_t>(kLost.level)], text}));
     }
     (void)file_.write(format(message));
   }
@@ -68,6 +70,18 @@ GuardedSink& sink_of_tests() {
   return guarded;
 }
 
+void write(const EventRow& event, LogLevel level, std::string_view pairs) {
+  {
+    const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
+    if (sink_of_tests().sink) {
+      sink_of_tests().sink(level, event.id, pairs);
+      return;
+    }
+  }
+  const char* const gap = pairs.empty() ? "" : " ";
+  logger().log(kSpdlogLevels[static_cast<size_t>(level)], "event={}{}{}", event.id, gap, pairs);
+}
+
 }  // namespace
 
 bool parse_log_level(std::string_view text, LogLevel* out) {
@@ -97,16 +111,12 @@ bool is_logged(LogLevel level) {
   return static_cast<bool>(sink_of_tests().sink);
 }
 
-void log_event(LogLevel level, std::string_view event, const Fields& fields) {
-  {
-    const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
-    if (sink_of_tests().sink) {
-      sink_of_tests().sink(level, event, fields.text());
-      return;
-    }
-  }
-  const char* const gap = fields.text().empty() ? "" : " ";
-  logger().log(kSpdlogLevels[static_cast<size_t>(level)], "event={}{}{}", event, gap, fields.text());
+void log_event(const EventRow& event, const Fields& fields) {
+  write(event, event.level, fields_of(event, fields).text());
 }
+
+void log_milder(const EventRow& event, LogLevel level, const Fields& fields) { write(event, level, fields.text()); }
+
+void log_pairs(const EventRow& event, std::string_view pairs) { write(event, event.level, pairs); }
 
 }  // namespace gradstream

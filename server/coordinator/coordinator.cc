@@ -56,12 +56,11 @@ void Coordinator::start(uint64_t now_ms) {
     state.open_run(now_ms);
     return;
   }
-  state.log(LogLevel::kInfo, "run_recovered",
-            Fields()
-                .add("version", state.ledger.version())
-                .add_hex("digest", state.ledger.digest())
-                .add("records", state.ledger.last_sequence())
-                .add("answers", state.ledger.tally().on_time_count));
+  state.log("run_recovered"_event, Fields()
+                                       .add("version", state.ledger.version())
+                                       .add_hex("digest", state.ledger.digest())
+                                       .add("records", state.ledger.last_sequence())
+                                       .add("answers", state.ledger.tally().on_time_count));
   state.review_barred(now_ms);
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
@@ -203,22 +202,20 @@ void Coordinator::on_mark_compared(uint32_t device, const JournalMark& said, Mar
   ++state.counters.history.journal_forked;
   state.noted.forked_count += row.forked_ms == 0 ? 1 : 0;
   row.forked_ms = std::max<uint64_t>(now_ms, 1);
-  state.log_of(row, LogLevel::kWarn, "journal_forked",
+  state.log_of(row, "journal_forked"_event,
                Fields()
                    .add("device", row.name)
                    .add("sequence", said.sequence)
                    .add("finding", finding == MarkFinding::kOther ? "another_record" : "no_such_record")
                    .add("durable", state.durable_sequence)
-                   .add("devices", uint64_t{state.noted.forked_count})
-                   .add("remedy", "none_after_a_restore_on_purpose:_else_run_verify_by_heads_kept_elsewhere"),
+                   .add("devices", uint64_t{state.noted.forked_count}),
                now_ms);
 }
 
 void Coordinator::on_storage_failed(uint64_t now_ms) {
   State& state = *state_;
   if (!std::exchange(state.is_storage_failed, true)) {
-    state.log(LogLevel::kWarn, "storage_failed",
-              Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
+    state.log("storage_failed"_event, Fields().add("durable", state.durable_sequence));
   }
   while (!state.pulls.waiting.empty()) {
     const SessionId id = state.pulls.waiting.begin()->first;
@@ -231,7 +228,7 @@ void Coordinator::on_storage_failed(uint64_t now_ms) {
 
 void Coordinator::on_storage_recovered(uint64_t now_ms) {
   if (std::exchange(state_->is_storage_failed, false)) {
-    state_->log(LogLevel::kInfo, "storage_recovered", Fields().add("durable", state_->durable_sequence));
+    state_->log("storage_recovered"_event, Fields().add("durable", state_->durable_sequence));
     state_->judge_open_round(now_ms);
     state_->review_blocked(now_ms);
   }
@@ -259,7 +256,7 @@ void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now
   }
   excluded.revoked_reason = reason;
   if (is_started) {  // else it is old news
-    log(LogLevel::kInfo, reason == gs_Reason_REASON_REVOKED ? "device_revoked" : "device_disabled",
+    log(reason == gs_Reason_REASON_REVOKED ? "device_revoked"_event : "device_disabled"_event,
         Fields().add("device", excluded.name));
   }
   if (!was_active) {
@@ -286,7 +283,7 @@ void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
     return;
   }
   state.ledger.fleet().restore(device);
-  state.log(LogLevel::kInfo, "device_restored", Fields().add("device", state.ledger.fleet().at(device).name));
+  state.log("device_restored"_event, Fields().add("device", state.ledger.fleet().at(device).name));
   state.open_run(now_ms);
   state.review_blocked(now_ms);
 }

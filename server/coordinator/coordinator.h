@@ -33,7 +33,7 @@
 
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
-#include "server/base/fields.h"
+#include "server/base/event_catalogue.h"
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
 #include "server/coordinator/held_pulls.h"
@@ -72,12 +72,11 @@ struct Action {
   gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
   JournalRecord record;
   std::shared_ptr<const Checkpoint> checkpoint = {};
-  uint32_t version = 0;              // kPublish
-  uint32_t device = 0;               // kCompareMark
-  JournalMark mark = {};             // kCompareMark
-  LogLevel level = LogLevel::kInfo;  // kLog
-  std::string event;                 // kLog: stable id, e.g. "round_closed"
-  std::string text;                  // kLog: key=value pairs
+  uint32_t version = 0;             // kPublish
+  uint32_t device = 0;              // kCompareMark
+  JournalMark mark = {};            // kCompareMark
+  const EventRow* event = nullptr;  // kLog
+  std::string text;                 // kLog: key=value pairs
 };
 
 // What was left out of accepted updates, of their values or of what they said beside them; the updates count.

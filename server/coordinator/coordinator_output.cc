@@ -16,12 +16,11 @@ constexpr uint32_t kHeldMax = 64;
 
 }  // namespace
 
-void Coordinator::State::log(LogLevel level, const char* event, const Fields& fields) {
+void Coordinator::State::log(const EventRow& event, const Fields& fields) {
   Action action;
   action.kind = ActionKind::kLog;
-  action.level = level;
-  action.event = event;
-  action.text = fields.text();
+  action.event = &event;
+  action.text = fields_of(event, fields).text();
   actions.push_back(std::move(action));
 }
 

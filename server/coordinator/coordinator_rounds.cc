@@ -17,15 +17,12 @@ void Coordinator::State::open_run(uint64_t now_ms) {
     return;
   }
   if (ledger.fleet().active_count() < parameters.trigger->device_count) {
-    log(LogLevel::kInfo, "run_waiting",
-        Fields()
-            .add("enrolled", ledger.fleet().active_count())
-            .add("wanted", parameters.trigger->device_count)
-            .add("remedy", "device_add"));
+    log("run_waiting"_event,
+        Fields().add("enrolled", ledger.fleet().active_count()).add("wanted", parameters.trigger->device_count));
     return;
   }
   for (const std::string& sentence : advice(parameters)) {
-    log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
+    log("run_advice"_event, Fields().add("text", sentence));
   }
   const FoldKeys& fold = parameters.fold.keys();
   Fields clip;
@@ -35,7 +32,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
   } else if (fold.clip_norm != ClipNorm::kNone) {
     clip.add("clip_factor", number_text(static_cast<double>(fold.clip_factor)));
   }
-  log(LogLevel::kInfo, "run_clip", clip);
+  log("run_clip"_event, clip);
   JournalRecord record = ledger.open_first_version(first_model);
   note_version(record.sequence());
   noted.version_ms = now_ms;
@@ -124,12 +121,11 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
   counters.steps_clamped += notes.clamped_count;
   counters.curves_antiparallel += notes.antiparallel_count;
   if (notes.has_any()) {
-    log(LogLevel::kInfo, "step_adjusted",
-        Fields()
-            .add("version", version)
-            .add("still", notes.still_count)
-            .add("clamped", notes.clamped_count)
-            .add("antiparallel", notes.antiparallel_count));
+    log("step_adjusted"_event, Fields()
+                                   .add("version", version)
+                                   .add("still", notes.still_count)
+                                   .add("clamped", notes.clamped_count)
+                                   .add("antiparallel", notes.antiparallel_count));
   }
 }
 
@@ -137,32 +133,30 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
 // changed by itself.
 void Coordinator::State::log_progress(const ProgressSaid& before) {
   const ProgressView& now = ledger.progress().view();
-  const auto say = [&](LogLevel level, const char* event, const ProgressWords& words) {
-    log(level, event,
-        Fields()
-            .add("version", ledger.version())
-            .add("promise_ratio", number_text(now.ratio))
-            .add("kept", number_text(now.kept))
-            .add("loss", number_text(now.loss))
-            .add("first_loss", number_text(now.first_loss))
-            .add("text", words.text)
-            .add("remedy", words.remedy));
+  const auto say = [&](const EventRow& event, const ProgressWords& words) {
+    log(event, Fields()
+                   .add("version", ledger.version())
+                   .add("promise_ratio", number_text(now.ratio))
+                   .add("kept", number_text(now.kept))
+                   .add("loss", number_text(now.loss))
+                   .add("first_loss", number_text(now.first_loss))
+                   .add("text", words.text)
+                   .add("remedy", words.remedy));
   };
   const SmoothingVerdict& smoothing = ledger.progress().smoothing();
   const ProgressWords misfit = smoothing_words(smoothing, parameters);
   if (smoothing.fit != before.fit && !misfit.text.empty()) {
-    log(LogLevel::kWarn, "smoothing",
-        Fields()
-            .add("version", ledger.version())
-            .add("smoothing", number_text(static_cast<double>(parameters.local->smoothing)))
-            .add("at_quarter", number_text(smoothing.at_quarter))
-            .add("at_fourfold", number_text(smoothing.at_fourfold))
-            .add("text", misfit.text)
-            .add("remedy", misfit.remedy));
+    log("smoothing"_event, Fields()
+                               .add("version", ledger.version())
+                               .add("smoothing", number_text(static_cast<double>(parameters.local->smoothing)))
+                               .add("at_quarter", number_text(smoothing.at_quarter))
+                               .add("at_fourfold", number_text(smoothing.at_fourfold))
+                               .add("text", misfit.text)
+                               .add("remedy", misfit.remedy));
   }
   if (now.drift_count != before.view.drift_count) {
     ++counters.drifts;
-    say(LogLevel::kWarn, "drift", drift_words(now));
+    say("drift"_event, drift_words(now));
   }
   if (now.state == before.view.state) {
     return;
@@ -170,13 +164,13 @@ void Coordinator::State::log_progress(const ProgressSaid& before) {
   const ProgressWords words = progress_words(now, parameters);
   switch (now.state) {
     case ProgressState::kNotImproving:
-      return say(LogLevel::kWarn, "not_improving", words);
+      return say("not_improving"_event, words);
     case ProgressState::kDiverged:
-      return say(LogLevel::kWarn, "diverged", words);
+      return say("diverged"_event, words);
     case ProgressState::kStillFalling:
-      return say(LogLevel::kInfo, "still_falling", words);
+      return say("still_falling"_event, words);
     case ProgressState::kSettled:
-      return say(LogLevel::kInfo, "settled", words);
+      return say("settled"_event, words);
     case ProgressState::kStarting:
     case ProgressState::kWatching:
       return;
@@ -242,13 +236,11 @@ void Coordinator::State::note_clip(const ClipTally& tally, uint64_t now_ms) {
       continue;
     }
     device.meters.outlier_ms = std::max<uint64_t>(now_ms, 1);
-    log(LogLevel::kWarn, "update_outlier",
-        Fields()
-            .add("device", device.name)
-            .add("ratio", number_text(norms->ratio()))
-            .add("clipped_share", number_text(norms->clipped_share()))
-            .add("cosine", norms->cosine() == 0 ? "none" : number_text(norms->cosine()))
-            .add("remedy", "look_at_the_units_and_scale_of_its_samples_or_disable_it"));
+    log("update_outlier"_event, Fields()
+                                    .add("device", device.name)
+                                    .add("ratio", number_text(norms->ratio()))
+                                    .add("clipped_share", number_text(norms->clipped_share()))
+                                    .add("cosine", norms->cosine() == 0 ? "none" : number_text(norms->cosine())));
   }
 }
 
@@ -259,12 +251,11 @@ void Coordinator::State::log_trials(uint32_t version) {
   if (decision.draw_count < kStartDrawCount || has_good) {
     return;
   }
-  log(LogLevel::kWarn, "step_trials_bad",
+  log("step_trials_bad"_event,
       Fields()
           .add("version", version)
           .add("step", number_text(decision.state.step))
-          .add("text", "no trial step made the devices' loss smaller: the run begins with the least step")
-          .add("remedy", "look at the data, their units and labels, or begin a run with step_size set to a number"));
+          .add("text", "no trial step made the devices' loss smaller: the run begins with the least step"));
 }
 
 // Of the version that the version `version` was made from.
@@ -278,21 +269,17 @@ void Coordinator::State::note_evaluations(const std::optional<Quality>& quality,
   if (!was_wanted || quality.has_value()) {
     return;
   }
-  log(LogLevel::kWarn, "not_evaluated",
-      Fields()
-          .add("version", ledger.version())
-          .add("unable", ledger.fleet().unable_to_evaluate())
-          .add("remedy", "link_evaluation_or_hold_more_samples_on_devices"));
+  log("not_evaluated"_event,
+      Fields().add("version", ledger.version()).add("unable", ledger.fleet().unable_to_evaluate()));
 }
 
 // Whom the version that is open now does not wait for any more.
 void Coordinator::State::log_gone() {
   if (ledger.fleet().gone_count() > 0) {
-    log(LogLevel::kInfo, "devices_not_awaited",
-        Fields()
-            .add("version", ledger.version())
-            .add("devices", ledger.fleet().gone_names())
-            .add("seen_versions", parameters.trigger.keys().seen_versions));
+    log("devices_not_awaited"_event, Fields()
+                                         .add("version", ledger.version())
+                                         .add("devices", ledger.fleet().gone_names())
+                                         .add("seen_versions", parameters.trigger.keys().seen_versions));
   }
 }
 
@@ -319,7 +306,7 @@ void Coordinator::State::log_round(uint64_t digest) {
   if (round.step > 0) {
     line.add("step", number_text(round.step)).add("bound", round.bound);
   }
-  log(LogLevel::kInfo, "round_closed", line);
+  log("round_closed"_event, line);
 }
 
 // What the round that closes now waited for. Its missing devices are those of the version that was open.
@@ -363,8 +350,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   log_gone();
   if (notes.status != Status::kOk) {
     ++counters.steps_failed;
-    log(LogLevel::kWarn, "step_failed",
-        Fields().add("version", record.version()).add("status", status_text(notes.status)));
+    log("step_failed"_event, Fields().add("version", record.version()).add("status", status_text(notes.status)));
   }
   count_notes(record.version(), notes.delay);
   note_clip(notes.clip, now_ms);
@@ -375,13 +361,12 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   }
   counters.lines_dropped += tally.lines_dropped;
   if (ledger.delay_switch().is_switched && !was_switched) {
-    log(LogLevel::kInfo, "delay_rule_switched",
-        Fields()
-            .add("version", record.version())
-            .add("rule", name_of(parameters.delay->late_delay_rule))
-            .add("by", name_of(parameters.delay->delay_switch_by))
-            .add("mean", number_text(static_cast<double>(ledger.delay_switch().mean)))
-            .add("samples", ledger.delay_switch().sample_count));
+    log("delay_rule_switched"_event, Fields()
+                                         .add("version", record.version())
+                                         .add("rule", name_of(parameters.delay->late_delay_rule))
+                                         .add("by", name_of(parameters.delay->delay_switch_by))
+                                         .add("mean", number_text(static_cast<double>(ledger.delay_switch().mean)))
+                                         .add("samples", ledger.delay_switch().sample_count));
   }
   last_round = summary_of(record, trigger, tally, extension_count);
   add_step(ledger.steps(), &last_round);
@@ -444,13 +429,13 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
   idle_since_ms = begins_idling(event) ? now_ms : idle_since_ms;
   noted.version_ms = event == RunEvent::kResumed ? now_ms : noted.version_ms;
   const bool is_mended = event == RunEvent::kStalled && cause.empty() && !ledger.stall().empty();
-  const char* name = event == RunEvent::kExtended   ? "round_extended"
-                     : is_mended                    ? "stall_cause_gone"
-                     : event == RunEvent::kStalled  ? "run_stalled"
-                     : event == RunEvent::kFinished ? "run_finished"
-                     : event == RunEvent::kPaused   ? "run_paused"
-                     : event == RunEvent::kResumed  ? "run_resumed"
-                                                    : "run_stopped";
+  const EventRow& row = event == RunEvent::kExtended   ? "round_extended"_event
+                        : is_mended                    ? "stall_cause_gone"_event
+                        : event == RunEvent::kStalled  ? "run_stalled"_event
+                        : event == RunEvent::kFinished ? "run_finished"_event
+                        : event == RunEvent::kPaused   ? "run_paused"_event
+                        : event == RunEvent::kResumed  ? "run_resumed"_event
+                                                       : "run_stopped"_event;
   const bool is_late = event == RunEvent::kExtended || (event == RunEvent::kStalled && !is_mended);
   Fields line;
   line.add("version", ledger.has_version() ? ledger.version() : 0);
@@ -472,7 +457,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
       JournalRecord::run_state(
           {.event = event, .version = ledger.has_version() ? ledger.version() : 0, .cause = encode_stall(cause)}),
       now_ms);
-  log(is_late ? LogLevel::kWarn : LogLevel::kInfo, name, line);
+  log(row, line);
 }
 
 }  // namespace gradstream

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "server/base/refusal_catalogue.h"
 #include "server/coordinator/coordinator_state.h"
 #include "server/coordinator/run_messages.h"
 #include "server/run/run_core.h"
@@ -77,11 +78,7 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
   }
   ++counters.messages_over_rate;
   if (noted.rate_lines.admit(kRateLines, now_ms)) {
-    log(LogLevel::kWarn, "rate_limited",
-        Fields()
-            .add("device", device.name)
-            .add("count", counters.messages_over_rate)
-            .add("remedy", "update_or_disable_the_device_or_raise_device_messages_per_s_max"));
+    log("rate_limited"_event, Fields().add("device", device.name).add("count", counters.messages_over_rate));
   }
   const bool was_told = now_ms < device.limited_until_ms;
   device.limited_until_ms = now_ms + refused_window().min_ms;
@@ -93,7 +90,7 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
   return false;
 }
 
-void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
+void Coordinator::State::log_refusal(const EventRow& event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                      uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
   if (!device.meters.refusal_lines.admit(kDeviceLines, now_ms)) {
@@ -127,11 +124,14 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   if (device.meters.lines_dropped > 0) {
     fields.add("more_since_the_last", std::exchange(device.meters.lines_dropped, 0));
   }
-  log(LogLevel::kWarn, event, fields);
+  if (const RefusalRow* const row = find_refusal(RefusalKind::kWork, reason_name(reason)); row != nullptr) {
+    fields.add("remedy", row->remedy);
+  }
+  log(event, fields);
 }
 
 // Within kDeviceLines. `fields` begin with the device.
-void Coordinator::State::log_of(DeviceRow& device, LogLevel level, const char* event, Fields fields, uint64_t now_ms) {
+void Coordinator::State::log_of(DeviceRow& device, const EventRow& event, Fields fields, uint64_t now_ms) {
   if (!device.meters.notice_lines.admit(kDeviceLines, now_ms)) {
     ++device.meters.notices_dropped;
     return;
@@ -139,7 +139,7 @@ void Coordinator::State::log_of(DeviceRow& device, LogLevel level, const char* e
   if (device.meters.notices_dropped > 0) {
     fields.add("more_since_the_last", std::exchange(device.meters.notices_dropped, 0));
   }
-  log(level, event, fields);
+  log(event, fields);
 }
 
 // What the device's image, network or samples lack for the run's tasks.
@@ -154,7 +154,7 @@ void Coordinator::State::log_lacks(const DeviceRow& device, const gs_Hello& hell
     fields.add("has", "samples:" + std::to_string(hello.sample_count));
   }
   fields.add("remedy", capability_remedy(lacks));
-  log(LogLevel::kWarn, "device_not_capable", fields);
+  log("device_not_capable"_event, fields);
 }
 
 void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
@@ -181,7 +181,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   if (device.session != 0 && device.session != id) {
     ++counters.sessions_replaced;
-    log_of(device, LogLevel::kWarn, "session_replaced",
+    log_of(device, "session_replaced"_event,
            Fields().add("device", device.name).add("old", device.session).add("new", id), now_ms);
     refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
   }
@@ -259,7 +259,7 @@ void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
                                  .verdict = gs_Verdict_VERDICT_ABANDONED}),
          now_ms);
   ++counters.tasks_abandoned;
-  log_of(device, LogLevel::kInfo, "task_abandoned",
+  log_of(device, "task_abandoned"_event,
          Fields().add("device", device.name).add("task", device.task.sequence).add("version", device.task.version),
          now_ms);
 }
@@ -328,17 +328,12 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
   if (!may_copy(index, plan, now_ms)) {
     ++counters.copies_refused;
-    log_of(device, LogLevel::kWarn, "copy_refused",
-           Fields()
-               .add("device", device.name)
-               .add("version", ledger.version())
-               .add("remedy", "see_why_it_asks_for_the_same_model_again_and_again"),
-           now_ms);
+    log_of(device, "copy_refused"_event, Fields().add("device", device.name).add("version", ledger.version()), now_ms);
     return false;
   }
   if (plan.cause == SyncCause::kMismatch) {
     ++counters.digest_mismatches;
-    log_of(device, LogLevel::kWarn, "digest_mismatch",
+    log_of(device, "digest_mismatch"_event,
            Fields()
                .add("device", device.name)
                .add("version", pull.version)
@@ -348,13 +343,8 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   if (plan.cause == SyncCause::kAhead) {
     ++counters.history.devices_ahead;
-    log_of(device, LogLevel::kWarn, "device_ahead",
-           Fields()
-               .add("device", device.name)
-               .add("version", pull.version)
-               .add("current", ledger.version())
-               .add("remedy", "none_after_a_restore:_it_gets_a_snapshot"),
-           now_ms);
+    log_of(device, "device_ahead"_event,
+           Fields().add("device", device.name).add("version", pull.version).add("current", ledger.version()), now_ms);
   }
   if (plan.snapshot != nullptr) {
     respond_sync(
@@ -364,7 +354,7 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     ++device.snapshots_sent;
     // Where versions have no records every Pull gets one: that is no event.
     if (plan.cause != SyncCause::kShorter || parameters.stream() == StreamKind::kScalarStream) {
-      log_of(device, LogLevel::kInfo, "snapshot_sent",
+      log_of(device, "snapshot_sent"_event,
              Fields()
                  .add("device", device.name)
                  .add("version", plan.snapshot_version)
@@ -403,14 +393,12 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
          std::max(version_sequence, device.stages.is_barred ? device.judged.record_sequence : 0));
   } else if (is_share_used(index)) {
     if (!std::exchange(device.meters.is_told_share, true)) {
-      log(LogLevel::kInfo, "share_used",
-          Fields()
-              .add("device", device.name)
-              .add("version", version)
-              .add("updates", ledger.fleet().shares().update_count(index))
-              .add("limit", share_limit(parameters))
-              .add("versions", share_versions(parameters))
-              .add("remedy", "none:_it_waits_for_updates_of_others"));
+      log("share_used"_event, Fields()
+                                  .add("device", device.name)
+                                  .add("version", version)
+                                  .add("updates", ledger.fleet().shares().update_count(index))
+                                  .add("limit", share_limit(parameters))
+                                  .add("versions", share_versions(parameters)));
     }
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(1), version_sequence);
   } else if (is_task_barred(device, now_ms)) {
@@ -462,13 +450,11 @@ uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
   const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
   const bool is_slow = uint64_t{parameters.least_steps()} * device.step_time_us > uint64_t{whole_ms} * 1000;
   if (is_slow && !std::exchange(device.meters.is_told_slow, true)) {
-    log(LogLevel::kWarn, "device_too_slow",
-        Fields()
-            .add("device", device.name)
-            .add("step_time_us", device.step_time_us)
-            .add("steps_min", parameters.least_steps())
-            .add("deadline_ms", whole_ms)
-            .add("remedy", "raise_the_deadline_or_lower_steps_min"));
+    log("device_too_slow"_event, Fields()
+                                     .add("device", device.name)
+                                     .add("step_time_us", device.step_time_us)
+                                     .add("steps_min", parameters.least_steps())
+                                     .add("deadline_ms", whole_ms));
   }
   return timed_step_count(parameters, device.step_time_us, budget_ms);
 }
@@ -503,7 +489,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
                                0,
                                0,
                                refused.floor};
-  log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
+  log_refusal("task_refused"_event, index, refused.task_sequence, refused.reason, now_ms);
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
@@ -548,7 +534,7 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report, 
   if (std::exchange(session.has_report, true)) {
     return;
   }
-  log_of(device, LogLevel::kInfo, "device_report",
+  log_of(device, "device_report"_event,
          Fields()
              .add("device", device.name)
              .add("board", device.image.board)

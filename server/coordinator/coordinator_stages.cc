@@ -133,13 +133,11 @@ void Coordinator::State::log_stage(uint32_t version, TaskStage stage, const Stag
     if (outlier.column > 0) {
       fields.add("column", uint64_t{outlier.column});
     }
-    log(LogLevel::kWarn, "units_outlier",
-        fields.add("value", number_text(outlier.value))
-            .add("limit", number_text(outlier.limit))
-            .add("remedy", "look_at_its_data_and_their_units:_its_sums_do_not_count"));
+    log("units_outlier"_event,
+        fields.add("value", number_text(outlier.value)).add("limit", number_text(outlier.limit)));
   }
   if (count > kOutlierLinesMax) {
-    log(LogLevel::kWarn, "units_outlier",
+    log("units_outlier"_event,
         Fields().add("stage", stage_name(stage)).add("more", uint64_t{count - kOutlierLinesMax}));
   }
   Fields fields;
@@ -147,7 +145,7 @@ void Coordinator::State::log_stage(uint32_t version, TaskStage stage, const Stag
   for (const auto& [name, value] : decision.notes) {
     fields.add(name.c_str(), value);
   }
-  log(LogLevel::kInfo, "stage_closed", fields);
+  log("stage_closed"_event, fields);
 }
 
 }  // namespace gradstream

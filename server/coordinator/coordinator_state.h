@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/event_catalogue.h"
 #include "server/base/fields.h"
 #include "server/base/recycled_queue.h"
 #include "server/coordinator/complaint.h"
@@ -141,7 +142,7 @@ struct Coordinator::State {
   uint64_t idle_since_ms = 0;  // when the run was paused or ended; 0: neither is known
 
   // ---- Out ----
-  void log(LogLevel level, const char* event, const Fields& fields);
+  void log(const EventRow& event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
   void close(SessionId id, gs_Reason reason);
   void respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end);
@@ -264,9 +265,9 @@ struct Coordinator::State {
   void on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms);
   void drop_session(SessionId id);
   bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
-  void log_of(DeviceRow& device, LogLevel level, const char* event, Fields fields, uint64_t now_ms);
+  void log_of(DeviceRow& device, const EventRow& event, Fields fields, uint64_t now_ms);
   bool may_copy(uint32_t device, const SyncPlan& plan, uint64_t now_ms);
-  void log_refusal(const char* event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
+  void log_refusal(const EventRow& event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
 };
 
 }  // namespace gradstream

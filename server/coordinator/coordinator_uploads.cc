@@ -44,7 +44,7 @@ void Coordinator::State::compare_content(uint32_t index, const Upload& upload, u
   DeviceRow& device = ledger.fleet().at(index);
   if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
     ++counters.updates_changed;
-    log_refusal("update_changed", index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
+    log_refusal("update_changed"_event, index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
   }
   device.content_task = upload.task_sequence;
   device.content_crc32c = upload.crc32c;
@@ -61,7 +61,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
     case SequenceState::kUnknown:
       ++counters.updates_refused;
       count_refusal(gs_Reason_REASON_UNKNOWN_TASK);
-      log_refusal("update_refused", index, upload.task_sequence, gs_Reason_REASON_UNKNOWN_TASK, now_ms);
+      log_refusal("update_refused"_event, index, upload.task_sequence, gs_Reason_REASON_UNKNOWN_TASK, now_ms);
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK, 0);
       return;
     case SequenceState::kSuperseded: {
@@ -301,7 +301,7 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
   count_refusal(reason);
   counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
   counters.updates_loss_not_finite += reason == gs_Reason_REASON_NOT_FINITE && !has_finite_loss(upload) ? 1 : 0;
-  log_refusal("update_refused", index, upload.task_sequence, reason, now_ms);
+  log_refusal("update_refused"_event, index, upload.task_sequence, reason, now_ms);
 }
 
 // A reason that this release does not know counts as none.

@@ -90,8 +90,7 @@ void Listener::send(SessionId session, const ServerMessage& message, bool has_mo
     what.kind = SessionOrder::Kind::kOverload;
     found->second.is_closing = true;
   } else if (status != Status::kOk) {
-    log_event(LogLevel::kError, "message_not_encoded",
-              Fields().add("session", session).add("body", uint64_t{message.which_body}));
+    log_event("message_not_encoded"_event, Fields().add("session", session).add("body", uint64_t{message.which_body}));
     return;
   }
   what.frame.has_more = has_more;
@@ -378,7 +377,7 @@ bool Listener::may_sign_for(const Guest& guest) {
   if (signatures_.held_guest != guest.id) {
     signatures_.held_guest = guest.id;
     ++counters_.arrivals.signatures_over_rate;
-    log_cap("signatures_over_rate", counters_.arrivals.signatures_over_rate, &logged_ms_.signature_rate,
+    log_cap("signatures_over_rate"_event, counters_.arrivals.signatures_over_rate, &logged_ms_.signature_rate,
             {"signatures a second", limits_.signatures.per_second,
              "find who opens connections without a key; devices with a certificate come in one after the other"});
   }
@@ -401,13 +400,11 @@ bool Listener::may_shake_hands(SessionId session, uint32_t device) {
   }
   ++counters_.arrivals.handshakes_over_rate;
   if (is_log_due(&logged_ms_.handshake_rate)) {
-    log_event(LogLevel::kWarn, "handshakes_over_rate",
-              Fields()
-                  .add("session", session)
-                  .add("device_number", uint64_t{device})
-                  .add("count", counters_.arrivals.handshakes_over_rate)
-                  .add("per_second_max", uint64_t{limits_.device_handshakes.per_second})
-                  .add("remedy", "see the device's console, or disable it; its key may be in several devices"));
+    log_event("handshakes_over_rate"_event, Fields()
+                                                .add("session", session)
+                                                .add("device_number", uint64_t{device})
+                                                .add("count", counters_.arrivals.handshakes_over_rate)
+                                                .add("per_second_max", uint64_t{limits_.device_handshakes.per_second}));
   }
   close(session, gs_Reason_REASON_RATE_LIMIT);
   return false;
@@ -618,7 +615,7 @@ void Listener::on_session_stays(SessionId session, bool is_uploading) {
   Entry& entry = sessions_.at(session);
   stay(entry);
   if (is_uploading && !std::exchange(entry.is_stay_told, true)) {
-    log_event(LogLevel::kInfo, "place_kept",
+    log_event("place_kept"_event,
               Fields()
                   .add("session", session)
                   .add("device_number", uint64_t{entry.device})

@@ -231,7 +231,7 @@ class Listener : public SessionOwner {
   void renew_session(SessionId session);
   void renew_old();
   void arm_renewal();
-  void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const Cap& cap);
+  void log_cap(const EventRow& event, uint64_t count, uint64_t* last_ms, const Cap& cap);
   void replace_silent(SessionId session, uint32_t device);
   void replace(SessionId session);
 

@@ -105,12 +105,10 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
 void Listener::fail_accept(const ErrorCode& error) {
   ++counters_.arrivals.accept_failures;
   if (is_log_due(&logged_ms_.accept_failure)) {
-    log_event(LogLevel::kError, "accept_failed",
-              Fields()
-                  .add("cause", error.message())
-                  .add("count", counters_.arrivals.accept_failures)
-                  .add("connections", uint64_t{sessions_.size()})
-                  .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
+    log_event("accept_failed"_event, Fields()
+                                         .add("cause", error.message())
+                                         .add("count", counters_.arrivals.accept_failures)
+                                         .add("connections", uint64_t{sessions_.size()}));
   }
   pause_accept();
 }
@@ -136,13 +134,12 @@ void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
   } else {
     ++counters_.deadlines.handshake;
     if (fault_lines_.admit(steady_ms())) {
-      log_event(LogLevel::kWarn, "deadline",
-                Fields()
-                    .add("limit", "handshake_deadline_ms")
-                    .add("state", "tls")
-                    .add("session", guest.id)
-                    .add("peer", text_of(guest.arrival.peer))
-                    .add("remedy", "check the link: no ClientHello came, or a part of one"));
+      log_event("deadline"_event, Fields()
+                                      .add("limit", "handshake_deadline_ms")
+                                      .add("state", "tls")
+                                      .add("session", guest.id)
+                                      .add("peer", text_of(guest.arrival.peer))
+                                      .add("remedy", "check the link: no ClientHello came, or a part of one"));
     } else {
       ++counters_.fault_lines_dropped;
     }
@@ -188,26 +185,25 @@ void Listener::note_waited(const Guest& guest) {
 
 void Listener::note_connection_over_cap(const Cap& cap) {
   ++counters_.arrivals.connections_over_cap;
-  log_cap("connections_over_cap", counters_.arrivals.connections_over_cap, &logged_ms_.connection_cap, cap);
+  log_cap("connections_over_cap"_event, counters_.arrivals.connections_over_cap, &logged_ms_.connection_cap, cap);
 }
 
 void Listener::note_handshake_over_cap(const Cap& cap) {
   ++counters_.arrivals.handshakes_over_cap;
-  log_cap("handshakes_over_cap", counters_.arrivals.handshakes_over_cap, &logged_ms_.handshake_cap, cap);
+  log_cap("handshakes_over_cap"_event, counters_.arrivals.handshakes_over_cap, &logged_ms_.handshake_cap, cap);
 }
 
-void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const Cap& cap) {
+void Listener::log_cap(const EventRow& event, uint64_t count, uint64_t* last_ms, const Cap& cap) {
   if (!is_log_due(last_ms)) {
     return;
   }
-  log_event(LogLevel::kWarn, event,
-            Fields()
-                .add("count", count)
-                .add("connections", uint64_t{sessions_.size()})
-                .add("half_open", uint64_t{half_open_.size()})
-                .add("limit", cap.limit)
-                .add("most", cap.most)
-                .add("remedy", cap.remedy));
+  log_event(event, Fields()
+                       .add("count", count)
+                       .add("connections", uint64_t{sessions_.size()})
+                       .add("half_open", uint64_t{half_open_.size()})
+                       .add("limit", cap.limit)
+                       .add("most", cap.most)
+                       .add("remedy", cap.remedy));
 }
 
 }  // namespace gradstream

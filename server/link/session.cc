@@ -95,8 +95,7 @@ void Session::start() {
   clock_.state_begin_ms = now_ms();  // whoever waited in the lobby has the whole time of a handshake
   const bool has_bytes = !arrival_.bytes.empty();
   if (stream_->start(std::move(arrival_.bytes), std::move(arrival_.known)) != Status::kOk) {
-    log_event(LogLevel::kError, "session_out_of_memory",
-              Fields().add("session", id_).add("peer", text_of(arrival_.peer)));
+    log_event("session_out_of_memory"_event, Fields().add("session", id_).add("peer", text_of(arrival_.peer)));
     end();
     return;
   }
@@ -117,8 +116,7 @@ void Session::queue(const ServerMessage& message) {
   } else if (status == Status::kOutOfMemory) {
     overload();
   } else {
-    log_event(LogLevel::kError, "message_not_encoded",
-              Fields().add("session", id_).add("body", uint64_t{message.which_body}));
+    log_event("message_not_encoded"_event, Fields().add("session", id_).add("body", uint64_t{message.which_body}));
   }
 }
 
@@ -142,12 +140,8 @@ void Session::overload() {
     return;
   }
   ++counters_.traffic.sessions_overloaded;
-  log_event(LogLevel::kWarn, "session_overloaded",
-            Fields()
-                .add("session", id_)
-                .add("device", identity())
-                .add("queued", uint64_t{queued_size()})
-                .add("remedy", "the device reads too slowly; raise server.limits.queue_size_max for larger models"));
+  log_event("session_overloaded"_event,
+            Fields().add("session", id_).add("device", identity()).add("queued", uint64_t{queued_size()}));
   close(gs_Reason_REASON_OVERLOADED);
 }
 
@@ -364,7 +358,7 @@ void Session::establish() {
   clock_.exchange_due_ms = clock_.state_begin_ms + limits_.session_idle_max_ms;
   ++counters_.handshakes.sessions_established;
   if (is_logged(LogLevel::kDebug)) {
-    log_event(LogLevel::kDebug, "session_established",
+    log_event("session_established"_event,
               Fields().add("session", id_).add("peer", text_of(arrival_.peer)).add("device", identity()));
   }
   owner_->on_session_established(id_, device(), claim());
@@ -381,9 +375,8 @@ void Session::fail_tls() {
   if (!stream_->fault_detail().empty()) {
     fields.add(fault == TlsFault::kNotTls ? "first_bytes" : "detail", stream_->fault_detail());
   }
-  fields.add("remedy", tls_fault_remedy(fault));
   if (is_open() || may_log_fault()) {  // closed by its peer: a port scan, a health check, a board's reset
-    log_event(fault == TlsFault::kPeerClosed ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
+    log_event(tls_fault_event(fault), fields);
   }
   begin_closing();
 }
@@ -404,7 +397,7 @@ void Session::pump_input() {
       }
       if (size.status() == Status::kClosed) {
         if (is_logged(LogLevel::kDebug)) {
-          log_event(LogLevel::kDebug, "session_left", Fields().add("session", id_).add("device", identity()));
+          log_event("session_left"_event, Fields().add("session", id_).add("device", identity()));
         }
         begin_closing();
       } else {
@@ -484,7 +477,7 @@ void Session::refuse_device_at_claim() {
   knows_no_claims_ = true;
   ++counters_.claims_refused;
   if (may_log_fault()) {
-    log_event(LogLevel::kWarn, "claim_refused",
+    log_event("claim_refused"_event,
               Fields()
                   .add("device", identity())
                   .add("peer", text_of(arrival_.peer))
@@ -497,13 +490,9 @@ void Session::refuse_device_at_claim() {
 void Session::refuse_malformed(const char* what) {
   ++counters_.traffic.malformed_frames;
   if (may_log_fault()) {
-    log_event(LogLevel::kWarn, "malformed_frame",
-              Fields()
-                  .add("session", id_)
-                  .add("peer", text_of(arrival_.peer))
-                  .add("device", identity())
-                  .add("what", what)
-                  .add("remedy", "update the device's firmware: docs/wire.md is the format"));
+    log_event(
+        "malformed_frame"_event,
+        Fields().add("session", id_).add("peer", text_of(arrival_.peer)).add("device", identity()).add("what", what));
   }
   close(gs_Reason_REASON_MALFORMED);
 }
@@ -659,14 +648,13 @@ void Session::on_deadline(Deadline deadline) {
   }
   ++*row.counter;
   if (!is_half_open() || may_log_fault()) {
-    log_event(LogLevel::kWarn, "deadline",
-              Fields()
-                  .add("limit", row.name)
-                  .add("state", row.state)
-                  .add("session", id_)
-                  .add("peer", text_of(arrival_.peer))
-                  .add("device", identity())
-                  .add("remedy", row.remedy));
+    log_event("deadline"_event, Fields()
+                                    .add("limit", row.name)
+                                    .add("state", row.state)
+                                    .add("session", id_)
+                                    .add("peer", text_of(arrival_.peer))
+                                    .add("device", identity())
+                                    .add("remedy", row.remedy));
   }
   if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite || deadline == Deadline::kClose) {
     end();  // nothing that could be said would arrive

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "server/base/event_catalogue.h"
+
 namespace gradstream {
 
 enum class TlsFault : uint8_t {
@@ -36,9 +38,8 @@ enum class TlsFault : uint8_t {
   kPeerClosed,          // the peer closed the connection
   kProtocol,            // anything else that is no TLS 1.3
 };
-// Stable identifier for log lines ("tls_wrong_key"), and a sentence with the remedy.
-const char* tls_fault_event(TlsFault fault);
-const char* tls_fault_remedy(TlsFault fault);
+// What the log says of it, with the remedy. kNone is no fault.
+const EventRow& tls_fault_event(TlsFault fault);
 
 }  // namespace gradstream
 

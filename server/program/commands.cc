@@ -132,10 +132,10 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
   }
   Objection errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
   for (const std::string& warning : out->warnings) {
-    log_event(LogLevel::kWarn, "variable_ignored", Fields().add("cause", warning));
+    log_event("variable_ignored"_event, Fields().add("cause", warning));
   }
   for (const std::string& ignored : out->ignored_files) {
-    log_event(LogLevel::kWarn, "file_ignored", Fields().add("cause", ignored));
+    log_event("file_ignored"_event, Fields().add("cause", ignored));
   }
   if (!errors) {
     return kExitOk;

@@ -103,6 +103,8 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
 // The same by a key that the device draws in its next session.
 int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s);
 int device_list(const CommonOptions& options);
+// One device in full: what the database says of it, and a line of what the running server knows of its work.
+int device_show(const CommonOptions& options, const std::string& name);
 int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state);
 
 struct ClaimOptions {
@@ -120,6 +122,11 @@ int claim_end(const CommonOptions& options, const std::string& name);
 // an existing database is moved aside.
 int backup(const CommonOptions& options, const std::string& out);
 int restore(const CommonOptions& options, const std::string& from, bool replace);
+
+// server/program/commands_explain.cc
+// The row of an event or refusal, or all of both where name is empty, or the tables of docs/reference/events.md. It
+// reads no configuration. kExitNotFound: there is no such name.
+int explain(const CommonOptions& options, const std::string& name, bool as_markdown);
 
 // server/program/commands_run.cc
 // force: also where the server has heard of devices, and none of them can do the run's problem.
@@ -273,6 +280,8 @@ int probe_server(const Config& config, DatabaseOwner* out);
 uint64_t wall_clock_ms();
 // Adds key_change and since_ms where the device is asked for a new key.
 void add_key_change(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line);
+// What the database says of a device, with its times in milliseconds and for people.
+void add_identity(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line);
 // A number that no other run has, from the system's source of random numbers; 0: that gave none.
 uint64_t draw_run_nonce();
 // Makes a run of config.run, which check_run() has taken; the parameters are frozen from here. run_nonce: not 0; 0 is

@@ -24,6 +24,7 @@
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/device_table.h"
+#include "server/program/past_runs.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
 
@@ -357,6 +358,20 @@ void add_key_change(const EnrolledDevice& device, uint64_t now_ms, OutputLine* l
   }
 }
 
+void add_identity(const EnrolledDevice& device, uint64_t now_ms, OutputLine* line) {
+  line->add("device", device.name)
+      .add("index", uint64_t{device.index})
+      .add("state", device_state_text(device.state))
+      .add("created_ms", device.created_ms)
+      .add_quoted("created", time_text(device.created_ms))
+      .add("generation", uint64_t{device.generation});
+  if (device.previous_until_ms > now_ms) {
+    line->add("previous_until_ms", device.previous_until_ms)
+        .add_quoted("previous_until", time_text(device.previous_until_ms));
+  }
+  add_key_change(device, now_ms, line);
+}
+
 int device_list(const CommonOptions& options) {
   Config config;
   SqliteDatabase database;
@@ -374,15 +389,7 @@ int device_list(const CommonOptions& options) {
   const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
   for (const EnrolledDevice& device : *devices) {
     OutputLine line;
-    line.add("device", device.name)
-        .add("index", uint64_t{device.index})
-        .add("state", device_state_text(device.state))
-        .add("created_ms", device.created_ms)
-        .add("generation", uint64_t{device.generation});
-    if (device.previous_until_ms > now_ms) {
-      line.add("previous_until_ms", device.previous_until_ms);
-    }
-    add_key_change(device, now_ms, &line);
+    add_identity(device, now_ms, &line);
     line.print(options);
   }
   return kExitOk;
@@ -488,6 +495,7 @@ int claim_list(const CommonOptions& options) {
         .add("count_used", uint64_t{row.count_used})
         .add("count_max", uint64_t{row.count_max})
         .add("expires_ms", row.expires_ms)
+        .add_quoted("expires", time_text(row.expires_ms))
         .add("devices_are", device_state_text(row.device_state))
         .add("server", row.is_proven ? "proven" : "unproven");
     if (!row.is_proven && std::string_view(state) == "open") {

@@ -210,7 +210,7 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
   if (request.is_there(run.state)) {
     OutputLine()
         .add("run", uint64_t{run.id})
-        .add_quoted("state", stored_run_state_text(run.state))
+        .add("state", stored_run_state_text(run.state))
         .add_quoted("note", sentence + " already; nothing was changed")
         .print(opened.options);
     *done = true;
@@ -234,7 +234,7 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
   }
   *done = *exchanged;
   if (*done) {
-    OutputLine().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
+    OutputLine().add("run", uint64_t{run.id}).add("state", stored_run_state_text(state)).print(opened.options);
   }
   return kExitOk;
 }
@@ -349,8 +349,9 @@ int run_list(const CommonOptions& options) {
     line.add("run", uint64_t{run.id})
         .add("name", run.name)
         .add_hex("parameters", run.digest)
-        .add_quoted("state", past.state)
+        .add("state", past.state)
         .add("created_ms", run.created_ms)
+        .add_quoted("created", time_text(run.created_ms))
         .add_quoted("began", time_text(past.began_ms))
         .add_quoted("ended", time_text(past.ended_ms))
         .add("problem", past.problem)

@@ -436,7 +436,7 @@ void print_run(const CommonOptions& options, const RunRow& run, const JournalVie
   OutputLine()
       .add("run", uint64_t{run.id})
       .add("name", run.name)
-      .add_quoted("state", stored_run_state_text(run.state))
+      .add("state", stored_run_state_text(run.state))
       .add("version", uint64_t{view.round.version})
       .add_hex("digest", view.round.digest)
       .add("records", view.records)

@@ -16,7 +16,7 @@ class FleetAlarm {
   // After a call of this connection that failed, on its thread. Logs event=fleet_unreadable unless the alarm is on.
   void raise(const SqliteDatabase& fleet) {
     if (!is_on_.exchange(true)) {
-      log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", fleet.error()));
+      log_event("fleet_unreadable"_event, Fields().add("cause", fleet.error()));
     }
   }
   // The fleet has been read: the next failure is logged again.

@@ -56,9 +56,9 @@ void FleetFollower::follow_file() {
   }
   change_count_.reset();  // whose number it was nobody knows
   if (!is_in_place) {
-    log_event(LogLevel::kError, "database_moved", Fields().add("cause", file_fault_));
+    log_event("database_moved"_event, Fields().add("cause", file_fault_));
   } else {
-    log_event(LogLevel::kInfo, "database_back", Fields().add("remedy", "none needed: the server stores again"));
+    log_event("database_back"_event, Fields().add("remedy", "none needed: the server stores again"));
   }
 }
 
@@ -84,7 +84,7 @@ void FleetFollower::note_time() {
 void FleetFollower::judge_stored(StoreStatus status) {
   if (status != StoreStatus::kOk) {
     next_expiry_ms_ = std::max(next_expiry_ms_, parts_.now_ms() + kNotePeriodMs);
-    log_event(LogLevel::kWarn, "time_not_stored",
+    log_event("time_not_stored"_event,
               Fields()
                   .add("cause", parts_.fleet.error())
                   .add("remedy", status == StoreStatus::kCorrupt
@@ -150,12 +150,8 @@ Expected<std::vector<EnrolledDevice>> FleetFollower::read_rows(uint64_t change, 
 // An index belongs to one name for good. Where an older copy has taken the database's place it may be another's by now.
 void FleetFollower::take(EnrolledDevice row) {
   if (row.index < devices_.size() && row.name != devices_[row.index].name) {
-    log_event(LogLevel::kError, "device_replaced",
-              Fields()
-                  .add("device", devices_[row.index].name)
-                  .add("by", row.name)
-                  .add("index", uint64_t{row.index})
-                  .add("remedy", "stop the server and start it again: until then neither takes part"));
+    log_event("device_replaced"_event,
+              Fields().add("device", devices_[row.index].name).add("by", row.name).add("index", uint64_t{row.index}));
     row.name = devices_[row.index].name;
     row.state = DeviceState::kDisabled;
   }
@@ -185,8 +181,7 @@ void FleetFollower::tell_of_key(EnrolledDevice& row) {
 void FleetFollower::tell_of_key_change(const EnrolledDevice& row) const {
   const bool is_known = row.index < devices_.size();
   if (row.key_change_since_ms > (is_known ? devices_[row.index].key_change_since_ms : 0)) {
-    log_event(LogLevel::kInfo, "key_change_asked",
-              Fields().add("device", row.name).add("since_ms", row.key_change_since_ms));
+    log_event("key_change_asked"_event, Fields().add("device", row.name).add("since_ms", row.key_change_since_ms));
   }
 }
 
@@ -205,13 +200,12 @@ void FleetFollower::take_missing(size_t count) {
 void FleetFollower::tell_of(const EnrolledDevice& row) {
   const bool is_new = row.index >= devices_.size();
   if (is_new) {
-    log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
+    log_event("device_added"_event, Fields().add("device", row.name).add("index", uint64_t{row.index}));
     parts_.coordinator.on_device_added(row.name, parts_.now_ms());
   }
   const bool is_changed = !is_new && row.state != devices_[row.index].state;
   if (is_changed) {
-    log_event(LogLevel::kInfo, "device_state",
-              Fields().add("device", row.name).add("state", device_state_text(row.state)));
+    log_event("device_state"_event, Fields().add("device", row.name).add("state", device_state_text(row.state)));
   }
   if ((is_new || is_changed) && !row.is_active()) {
     exclude(row);
@@ -246,7 +240,7 @@ void FleetFollower::follow_wish(StoredRunState wish) {
   switch (wish) {
     case StoredRunState::kStopRequested:
     case StoredRunState::kStopped:
-      log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{parts_.run}));
+      log_event("stop_requested"_event, Fields().add("run", uint64_t{parts_.run}));
       parts_.coordinator.stop(parts_.now_ms());
       break;
     case StoredRunState::kPauseRequested:

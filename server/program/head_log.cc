@@ -56,11 +56,7 @@ void HeadLog::write() {
                                 : append(signed_head_text(**head, signature) + "\n");
   }
   if (problem) {
-    log_event(LogLevel::kWarn, "head_failed",
-              Fields()
-                  .add("file", path_)
-                  .add("cause", problem.sentence)
-                  .add("remedy", "free space or repair the disk: the next head is tried; nothing else depends on it"));
+    log_event("head_failed"_event, Fields().add("file", path_).add("cause", problem.sentence));
     return;
   }
   written_sequence_ = (*head)->record.sequence;

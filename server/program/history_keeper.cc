@@ -29,16 +29,14 @@ void HistoryKeeper::write(const std::shared_ptr<const Checkpoint>& checkpoint, u
   Fields line;
   line.add("run", uint64_t{run_}).add("version", uint64_t{head.version}).add("bytes", head.size);
   if (status != StoreStatus::kOk) {
-    log_event(LogLevel::kWarn, "checkpoint_failed",
-              line.add("cause", cause_of(status))
-                  .add("remedy", "free space or repair the disk: the next checkpoint is tried; nothing is lost"));
+    log_event("checkpoint_failed"_event, line.add("cause", cause_of(status)));
     return;
   }
   if (written < head.size) {
     store_.run_after([this, checkpoint, written] { write(checkpoint, written); });
     return;
   }
-  log_event(LogLevel::kDebug, "checkpoint_written", line);
+  log_event("checkpoint_written"_event, line);
   cut();
 }
 
@@ -49,11 +47,7 @@ void HistoryKeeper::cut() {
   bool has_more = false;
   const StoreStatus status = journal_.cut(keep_, &has_more);
   if (status != StoreStatus::kOk) {
-    log_event(LogLevel::kWarn, "journal_cut_failed",
-              Fields()
-                  .add("run", uint64_t{run_})
-                  .add("cause", cause_of(status))
-                  .add("remedy", "free space or repair the disk: the next checkpoint tries it again; nothing is lost"));
+    log_event("journal_cut_failed"_event, Fields().add("run", uint64_t{run_}).add("cause", cause_of(status)));
   } else if (has_more) {
     store_.run_after([this] { cut(); });
   } else {
@@ -65,12 +59,11 @@ void HistoryKeeper::tell_cut() {
   CheckpointHead start;
   if (journal_.read_start(&start) == StoreStatus::kOk && start.sequence > told_sequence_) {
     told_sequence_ = start.sequence;
-    log_event(LogLevel::kInfo, "journal_cut",
-              Fields()
-                  .add("run", uint64_t{run_})
-                  .add("before_version", uint64_t{start.version})
-                  .add("records", start.sequence)
-                  .add("updates", start.update_count));
+    log_event("journal_cut"_event, Fields()
+                                       .add("run", uint64_t{run_})
+                                       .add("before_version", uint64_t{start.version})
+                                       .add("records", start.sequence)
+                                       .add("updates", start.update_count));
   }
 }
 

@@ -29,13 +29,8 @@ std::optional<KeyChange> KeyChanger::find(const EnrolledDevice& device, bool is_
   }
   if (!is_able) {
     if (waiting_.emplace(device.index, device.key_change_since_ms).second) {
-      log_event(LogLevel::kWarn, "key_change_waits",
-                Fields()
-                    .add("device", device.name)
-                    .add("since_ms", device.key_change_since_ms)
-                    .add("remedy",
-                         "this device draws no key: it is a board, has a certificate or an older release, or cannot "
-                         "write the folder of its identity; gradstream device rotate --out makes a file for it"));
+      log_event("key_change_waits"_event,
+                Fields().add("device", device.name).add("since_ms", device.key_change_since_ms));
     }
     return std::nullopt;
   }
@@ -62,12 +57,11 @@ KeyChanger::Ruling KeyChanger::fail() {
 KeyChanger::Ruling KeyChanger::refuse(const std::string& name, const KeyChange& offer, const char* reason,
                                       const char* remedy) {
   if (lines_.admit(kFaultLines, now_ms_())) {
-    log_event(LogLevel::kWarn, "key_change_refused",
-              Fields()
-                  .add("device", name)
-                  .add("generation", uint64_t{offer.generation})
-                  .add("reason", reason)
-                  .add("remedy", remedy));
+    log_event("key_change_refused"_event, Fields()
+                                              .add("device", name)
+                                              .add("generation", uint64_t{offer.generation})
+                                              .add("reason", reason)
+                                              .add("remedy", remedy));
   }
   KeyChange answer;
   answer.generation = offer.generation;
@@ -129,11 +123,10 @@ KeyChanger::Ruling KeyChanger::accept(const EnrolledDevice& device, const KeyCha
   if (!*is_changed) {  // a command was faster
     return refuse(device.name, offer, "not_asked", "none needed: the device comes again");
   }
-  log_event(LogLevel::kInfo, "key_changed",
-            Fields()
-                .add("device", device.name)
-                .add("generation", uint64_t{offer.generation})
-                .add("previous_until_ms", until_ms));
+  log_event("key_changed"_event, Fields()
+                                     .add("device", device.name)
+                                     .add("generation", uint64_t{offer.generation})
+                                     .add("previous_until_ms", until_ms));
   return {answer_of(offer.generation, proof.confirm_server), true};
 }
 

@@ -102,7 +102,7 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
     return {TlsFault::kRegistrationFailed};
   }
   if (const std::optional<uint32_t>& index = *added) {
-    log_event(LogLevel::kInfo, "device_registered",
+    log_event("device_registered"_event,
               Fields()
                   .add("device", name)
                   .add("index", uint64_t{*index})
@@ -122,12 +122,11 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
 
 void Keyring::log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason, const char* remedy) {
   if (claim_lines_.admit(kFaultLines, now_ms_())) {
-    log_event(LogLevel::kWarn, "claim_refused",
-              Fields()
-                  .add("device", request.device.name)
-                  .add("claim", uint64_t{claim})
-                  .add("reason", reason)
-                  .add("remedy", remedy));
+    log_event("claim_refused"_event, Fields()
+                                         .add("device", request.device.name)
+                                         .add("claim", uint64_t{claim})
+                                         .add("reason", reason)
+                                         .add("remedy", remedy));
   }
 }
 
@@ -144,8 +143,7 @@ gs_Reason Keyring::enrol(const ClaimRow& claim, const ClaimRequest& request, Key
                     ? "give the device another name, or a file of its own: gradstream device rotate"
                     : "see gradstream claim list; gradstream claim add makes another one");
   } else if (*outcome == ClaimOutcome::kGranted) {
-    log_event(LogLevel::kInfo, "claim_granted",
-              Fields().add("device", request.device.name).add("claim", uint64_t{claim.id}));
+    log_event("claim_granted"_event, Fields().add("device", request.device.name).add("claim", uint64_t{claim.id}));
   }
   return reason;
 }

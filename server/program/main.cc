@@ -200,6 +200,10 @@ void add_device(CLI::App& app, Arguments* arguments, int* code) {
   auto* const list = device->add_subcommand("list", "one line a device");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = device_list(arguments->common); });
+  auto* const show = device->add_subcommand("show", "one device in full, also its work where a server tells");
+  add_common(show, arguments);
+  show->add_option("name", arguments->name, "its name")->required();
+  show->callback([arguments, code] { *code = device_show(arguments->common, arguments->name); });
   add_device_state(device, arguments, code, "enable", "let a pending or disabled device in", DeviceState::kActive);
   add_device_state(device, arguments, code, "disable", "let a device in no more until it is enabled",
                    DeviceState::kDisabled);
@@ -464,6 +468,14 @@ void add_data(CLI::App& app, Arguments* arguments, int* code) {
   show->callback([arguments, code] { *code = data_show(arguments->common, arguments->data); });
 }
 
+void add_explain(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const verb = app.add_subcommand("explain", "what an event of the log or a refusal means, and what to do");
+  auto* const name = verb->add_option("name", arguments->name, "of the event or refusal; without it all of them");
+  verb->add_flag("--markdown", arguments->check, "as the tables of docs/reference/events.md")->excludes(name);
+  add_format(verb, arguments);
+  verb->callback([arguments, code] { *code = explain(arguments->common, arguments->name, arguments->check); });
+}
+
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which
 // takes milliseconds.
 bool is_to_serve(int argc, char** argv) {
@@ -512,6 +524,7 @@ int run_program(int argc, char** argv) {
   add_claim(app, &arguments, &code);
   add_copies(app, &arguments, &code);
   add_doctor(app, &arguments, &code);
+  add_explain(app, &arguments, &code);
   add_run(app, &arguments, &code);
   add_model(app, &arguments, &code);
   add_network(app, &arguments, &code);

@@ -25,10 +25,9 @@ void write_version_file(const VersionFile& file) {
   if (!problem) {
     Fields line;
     line.add("version", uint64_t{file.version}).add_hex("digest", file.digest).add("file", file.path);
-    log_event(LogLevel::kInfo, "version", file.average.empty() ? line : line.add("average", file.average));
+    log_event("version"_event, file.average.empty() ? line : line.add("average", file.average));
   } else {
-    log_event(LogLevel::kError, "export_failed",
-              Fields().add("version", uint64_t{file.version}).add("cause", problem.sentence));
+    log_event("export_failed"_event, Fields().add("version", uint64_t{file.version}).add("cause", problem.sentence));
   }
 }
 
@@ -44,7 +43,7 @@ void Publisher::publish(uint32_t version, uint64_t digest, const Replica& model,
     return;
   }
   if (folder_.empty()) {
-    log_event(LogLevel::kInfo, "version", Fields().add("version", uint64_t{version}).add_hex("digest", digest));
+    log_event("version"_event, Fields().add("version", uint64_t{version}).add_hex("digest", digest));
     return;
   }
   const std::span<const Real> values(model.model(), model.shape().size());

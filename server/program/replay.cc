@@ -34,21 +34,12 @@ std::unique_ptr<Coordinator> restored(const RunRow& run, const RunParameters& pa
 }
 
 void warn_of(const RunRow& run, const CheckpointHead& head) {
-  log_event(
-      LogLevel::kWarn, "checkpoint_unreadable",
-      Fields()
-          .add("run", uint64_t{run.id})
-          .add("version", uint64_t{head.version})
-          .add("records", head.sequence)
-          .add("remedy", "none needed now, an older one and more records are read; check the disk, and keep a copy"));
+  log_event("checkpoint_unreadable"_event,
+            Fields().add("run", uint64_t{run.id}).add("version", uint64_t{head.version}).add("records", head.sequence));
 }
 
 void tell_broken(const RunRow& run, uint64_t sequence) {
-  log_event(LogLevel::kError, "journal_broken",
-            Fields()
-                .add("run", uint64_t{run.id})
-                .add("sequence", sequence)
-                .add("remedy", "restore the database from a copy: docs/how-to/back_up.md"));
+  log_event("journal_broken"_event, Fields().add("run", uint64_t{run.id}).add("sequence", sequence));
 }
 
 // Puts the newest checkpoint in place that reads, else a coordinator that has seen nothing. Null: no records lead on.

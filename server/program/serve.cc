@@ -43,7 +43,7 @@ int choose_run(SqliteDatabase& database, Config& config, const std::string& file
     int code = check_run(config, &projected);
     code = code == kExitOk ? create_run(database, config, draw_run_nonce(), out) : code;
     if (code == kExitOk) {
-      log_event(LogLevel::kInfo, "run_created", Fields().add("run", uint64_t{out->id}).add("name", out->name));
+      log_event("run_created"_event, Fields().add("run", uint64_t{out->id}).add("name", out->name));
     }
     return code;
   }
@@ -81,10 +81,10 @@ Objection set_first_model(const Config& config, Coordinator& coordinator) {
   const bool is_begun = coordinator.model().has_model();
   Objection problem = load_first_model(config, is_begun ? FirstModelUse::kNone : FirstModelUse::kBegin, &model);
   if (!model.projected.empty()) {
-    log_event(LogLevel::kWarn, "first_model_projected", Fields().add("file", model.path).add("parts", model.projected));
+    log_event("first_model_projected"_event, Fields().add("file", model.path).add("parts", model.projected));
   }
   if (!problem && !is_begun && !model.values.empty()) {
-    log_event(LogLevel::kInfo, "first_model",
+    log_event("first_model"_event,
               Fields().add("key", model.key).add("file", model.path).add("numbers", uint64_t{model.values.size()}));
     const Status status = coordinator.set_first_model(model.values);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
@@ -122,11 +122,10 @@ int open_http(const Config& config, WatchBoard& board, std::unique_ptr<HttpServe
   if (problem) {
     return fail(kExitNetwork, problem.sentence);
   }
-  log_event(LogLevel::kInfo, "http_listening",
-            Fields()
-                .add("address", endpoint.address().to_string())
-                .add("port", uint64_t{(*out)->port()})
-                .add("token", token.empty() ? "no" : "needed"));
+  log_event("http_listening"_event, Fields()
+                                        .add("address", endpoint.address().to_string())
+                                        .add("port", uint64_t{(*out)->port()})
+                                        .add("token", token.empty() ? "no" : "needed"));
   return kExitOk;
 }
 
@@ -135,7 +134,7 @@ bool reload_token(const Config& served, HttpServer& http) {
   std::string token;
   const Objection problem = read_token(served.server.http_token_file, &token);
   if (problem) {
-    log_event(LogLevel::kError, "reload_failed",
+    log_event("reload_failed"_event,
               Fields().add("cause", problem.sentence).add("remedy", "the HTTP port keeps the token that it has"));
     return false;
   }
@@ -147,7 +146,7 @@ bool reload_token(const Config& served, HttpServer& http) {
 bool reload_certificates(Server& server) {
   const Objection problem = server.reload_credentials();
   if (problem) {
-    log_event(LogLevel::kError, "reload_failed",
+    log_event("reload_failed"_event,
               Fields().add("cause", problem.sentence).add("remedy", "the server keeps the certificates that it has"));
   }
   return !problem;
@@ -160,9 +159,7 @@ void reload(const CommonOptions& options, const Config& served, Server& server, 
   Objection errors = load_config({options.config, process_environment(), options.overrides}, &config);
   if (errors) {
     errors.sentence.pop_back();
-    log_event(
-        LogLevel::kError, "reload_failed",
-        Fields().add("cause", errors.sentence).add("remedy", "correct it, and send SIGHUP again; nothing was changed"));
+    log_event("reload_failed"_event, Fields().add("cause", errors.sentence));
     return;
   }
   LogLevel level = LogLevel::kInfo;
@@ -179,12 +176,11 @@ void reload(const CommonOptions& options, const Config& served, Server& server, 
   const char* const token = !has_token ? "none" : reload_token(served, *http) ? "read" : "kept";
   const bool has_certificates = served.server.credentials.is_set();
   const char* const certificates = !has_certificates ? "none" : reload_certificates(server) ? "read" : "kept";
-  log_event(LogLevel::kInfo, "reloaded",
-            Fields()
-                .add("log_level", config.server.log_level)
-                .add("needs_restart", keys.empty() ? "none" : keys)
-                .add("http_token", token)
-                .add("certificates", certificates));
+  log_event("reloaded"_event, Fields()
+                                  .add("log_level", config.server.log_level)
+                                  .add("needs_restart", keys.empty() ? "none" : keys)
+                                  .add("http_token", token)
+                                  .add("certificates", certificates));
   set_log_level(level);
   server.reload();
 }
@@ -262,13 +258,7 @@ void warn_of_fleet_over_cap(const Config& config, const std::vector<EnrolledDevi
       devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.state == DeviceState::kActive; }));
   const size_t places = session_count_max(config.server.listener);
   if (count > places) {
-    log_event(LogLevel::kWarn, "fleet_over_cap",
-              Fields()
-                  .add("devices", uint64_t{count})
-                  .add("places", uint64_t{places})
-                  .add("remedy",
-                       "none needed, the devices take turns; for shorter rounds raise "
-                       "server.limits.connection_count_max and the limit of open files above `devices`"));
+    log_event("fleet_over_cap"_event, Fields().add("devices", uint64_t{count}).add("places", uint64_t{places}));
   }
 }
 
@@ -276,12 +266,11 @@ void warn_of_fleet_over_cap(const Config& config, const std::vector<EnrolledDevi
 void log_replay(uint32_t run, Store& journal) {
   CheckpointHead start;
   if (journal.read_start(&start) == StoreStatus::kOk && start.sequence != 0) {
-    log_event(LogLevel::kInfo, "journal_begins",
-              Fields()
-                  .add("run", uint64_t{run})
-                  .add("before_version", uint64_t{start.version})
-                  .add("records", start.sequence)
-                  .add("updates", start.update_count));
+    log_event("journal_begins"_event, Fields()
+                                          .add("run", uint64_t{run})
+                                          .add("before_version", uint64_t{start.version})
+                                          .add("records", start.sequence)
+                                          .add("updates", start.update_count));
   }
 }
 
@@ -315,7 +304,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
                                    ? journal_database.exchange_run_state(id, wish, state).status()
                                    : journal_database.set_run_state(id, state);
     if (marked != StoreStatus::kOk) {
-      log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
+      log_event("run_state_not_stored"_event, Fields().add("cause", journal_database.error()));
     }
   };
   const auto head = [&journal, &run](uint64_t time_ms) { return read_head(journal, run, time_ms); };
@@ -364,13 +353,7 @@ void find_next_start(const CommonOptions& options, Config* config) {
     problem = "run.network " + start.path + " is another network than the run's";
   }
   if (problem) {
-    log_event(LogLevel::kWarn, "network_start_unknown",
-              Fields()
-                  .add("run", config->run.name)
-                  .add("cause", problem.sentence)
-                  .add("remedy",
-                       "where the run shall begin at numbers, name its file as run.network in the server's "
-                       "configuration, or name server.first_model, before the run is begun"));
+    log_event("network_start_unknown"_event, Fields().add("run", config->run.name).add("cause", problem.sentence));
     return;
   }
   config->network_start = std::make_shared<const NetworkStart>(std::move(start));
@@ -404,15 +387,12 @@ void share_descriptors(Config* config) {
   config->server.listener.descriptor_count_max = device_descriptors(limit, open, needs);
   const size_t places = session_count_max(config->server.listener);
   if (places < server.listener.connection_count_max) {
-    log_event(LogLevel::kWarn, "descriptors_short",
+    log_event("descriptors_short"_event,
               Fields()
                   .add("limit", limit)
                   .add("wanted", wanted)
                   .add("places", uint64_t{places})
-                  .add("connection_count_max", uint64_t{server.listener.connection_count_max})
-                  .add("remedy",
-                       "raise the limit of open files (LimitNOFILE=, ulimit -n) to `wanted`, or lower "
-                       "server.limits.connection_count_max to `places`"));
+                  .add("connection_count_max", uint64_t{server.listener.connection_count_max}));
   }
 }
 

@@ -33,17 +33,10 @@ uint64_t first_ms(SqliteDatabase& fleet) {
   const uint64_t clock_ms = epoch_ms();
   uint64_t now_ms = clock_ms;
   if (fleet.note_time(&now_ms) != StoreStatus::kOk) {
-    log_event(LogLevel::kWarn, "time_not_stored",
-              Fields()
-                  .add("cause", fleet.error())
-                  .add("remedy", "free space on the disk; do not set the clock back before the next start"));
+    log_event("time_not_stored"_event, Fields().add("cause", fleet.error()));
   }
   if (now_ms > clock_ms + kCorrectionMaxMs) {
-    log_event(LogLevel::kWarn, "clock_behind",
-              Fields()
-                  .add("clock_ms", clock_ms)
-                  .add("latest_ms", now_ms)
-                  .add("remedy", "set the clock; until then claims and rotated keys go on from the latest time"));
+    log_event("clock_behind"_event, Fields().add("clock_ms", clock_ms).add("latest_ms", now_ms));
   }
   return now_ms;
 }
@@ -183,16 +176,15 @@ Objection Server::start() {
   if (problem) {
     return problem;
   }
-  log_event(LogLevel::kInfo, "listening",
-            Fields()
-                .add("version", GS_VERSION)
-                .add("address", endpoint.address().to_string())
-                .add("port", uint64_t{port()})
-                .add("run", uint64_t{run_.id})
-                .add("name", run_.name)
-                .add_hex("parameters", run_.digest)
-                .add("devices", uint64_t{follower_.devices().size()})
-                .add("database", absolute_path(config_.server.database)));
+  log_event("listening"_event, Fields()
+                                   .add("version", GS_VERSION)
+                                   .add("address", endpoint.address().to_string())
+                                   .add("port", uint64_t{port()})
+                                   .add("run", uint64_t{run_.id})
+                                   .add("name", run_.name)
+                                   .add_hex("parameters", run_.digest)
+                                   .add("devices", uint64_t{follower_.devices().size()})
+                                   .add("database", absolute_path(config_.server.database)));
   follower_.exclude_inactive();
   coordinator_->start(now_ms());
   execute();
@@ -323,7 +315,7 @@ void Server::execute(Action& action) {
                          *store_);
       break;
     case ActionKind::kLog:
-      log_event(action.level, action.event, Fields().add_pairs(action.text));
+      log_pairs(*action.event, action.text);
       break;
   }
 }
@@ -420,7 +412,7 @@ StoreThread::Reports Server::make_reports() {
   };
   reports.on_failed = [this](StoreStatus status) { on_store_failed(status); };
   reports.on_recovered = [this] {
-    log_event(LogLevel::kInfo, "store_recovered", Fields().add("database", config_.server.database));
+    log_event("store_recovered"_event, Fields().add("database", config_.server.database));
     coordinator_->on_storage_recovered(now_ms());
     execute();
   };
@@ -429,7 +421,7 @@ StoreThread::Reports Server::make_reports() {
 
 void Server::on_store_failed(StoreStatus status) {
   ++counters_.store_failures;
-  log_event(LogLevel::kError, "store_failed",
+  log_event("store_failed"_event,
             Fields()
                 .add("database", config_.server.database)
                 .add("cause", cause_of(status))
@@ -450,7 +442,7 @@ void Server::make_room_for(uint32_t run) {
     return;
   }
   next_run_ = run;
-  log_event(LogLevel::kInfo, "next_run", Fields().add("run", uint64_t{next_run_}).add("served", uint64_t{run_.id}));
+  log_event("next_run"_event, Fields().add("run", uint64_t{next_run_}).add("served", uint64_t{run_.id}));
   drain();
 }
 
@@ -471,7 +463,7 @@ void Server::drain() {
     return;
   }
   draining_ = true;
-  log_event(LogLevel::kInfo, "draining", Fields().add("sessions", uint64_t{listener_.connection_count()}));
+  log_event("draining"_event, Fields().add("sessions", uint64_t{listener_.connection_count()}));
   coordinator_->drain(now_ms());
   execute();
   const SessionLimits& session = config_.server.listener.session;
@@ -486,11 +478,10 @@ void Server::drain() {
   drain_timer_.expires_after(std::chrono::milliseconds(config_.server.drain_deadline_ms));
   drain_timer_.async_wait([this](const ErrorCode& error) {
     if (!error) {
-      log_event(LogLevel::kWarn, "deadline",
-                Fields()
-                    .add("limit", "drain_deadline_ms")
-                    .add("sessions", uint64_t{listener_.connection_count()})
-                    .add("remedy", "none needed: these devices dial again"));
+      log_event("deadline"_event, Fields()
+                                      .add("limit", "drain_deadline_ms")
+                                      .add("sessions", uint64_t{listener_.connection_count()})
+                                      .add("remedy", "none needed: these devices dial again"));
       io_.stop();
     }
   });
@@ -506,13 +497,10 @@ bool Server::finish() {
   }
   const bool complete = !store_ || store_->stop();
   if (!complete) {
-    log_event(LogLevel::kError, "records_not_stored",
-              Fields()
-                  .add("database", config_.server.database)
-                  .add("remedy", "none of them was acknowledged: their devices send them again"));
+    log_event("records_not_stored"_event, Fields().add("database", config_.server.database));
   }
   log_counters();
-  log_event(LogLevel::kInfo, "stopped", Fields().add("version", uint64_t{coordinator_->durable_version()}));
+  log_event("stopped"_event, Fields().add("version", uint64_t{coordinator_->durable_version()}));
   return complete;
 }
 
@@ -520,7 +508,7 @@ void Server::log_counters() {
   Fields fields;
   visit_counters(counters(), coordinator_->counters(),
                  [&](const char* key, const char*, uint64_t value) { fields.add(key, value); });
-  log_event(LogLevel::kInfo, "counters", fields);
+  log_event("counters"_event, fields);
 }
 
 // Every kWatchPeriodMs: notify the service manager, and publish a snapshot, so that HTTP readers never block this
@@ -568,11 +556,7 @@ bool Server::has_stalled_thread() {
     return false;
   }
   if (is_log_due(&stall_logged_ms_)) {
-    log_event(
-        LogLevel::kError, "io_thread_stalled",
-        Fields()
-            .add("silent_ms", silent_ms)
-            .add("remedy", "restart the server, as a service manager's watchdog does, and report it with its log"));
+    log_event("io_thread_stalled"_event, Fields().add("silent_ms", silent_ms));
   }
   return true;
 }

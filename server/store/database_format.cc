@@ -213,11 +213,11 @@ StoreStatus SqliteDatabase::make_chains() {
     std::vector<uint64_t> damaged;
     GS_TRY_STORE(SqliteStore(*this, run).make_chain(run == current ? nullptr : &damaged));
     for (const uint64_t sequence : damaged) {
-      log_event(LogLevel::kWarn, "journal_broken",
-                Fields()
-                    .add("run", uint64_t{run})
-                    .add("sequence", sequence)
-                    .add("remedy", "none needed: that run is over; a copy from before may have the record"));
+      log_milder("journal_broken"_event, LogLevel::kWarn,
+                 Fields()
+                     .add("run", uint64_t{run})
+                     .add("sequence", sequence)
+                     .add("remedy", "none needed: that run is over; a copy from before may have the record"));
     }
   }
   return StoreStatus::kOk;

@@ -397,7 +397,7 @@ void HttpServer::refuse(HttpRefusal refusal, const std::string& peer) {
   if (!is_log_due(&refusal_logged_ms_)) {
     return;
   }
-  log_event(LogLevel::kWarn, "http_refused",
+  log_event("http_refused"_event,
             Fields().add("reason", http_refusal_text(refusal)).add("peer", peer).add("count", count));
 }
 

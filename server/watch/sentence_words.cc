@@ -7,25 +7,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "server/base/refusal_catalogue.h"
+
 namespace gradstream {
-namespace {
-
-struct RefusalRemedy {
-  const char* counter;
-  const char* remedy;
-};
-constexpr RefusalRemedy kRefusalRemedies[] = {
-    {"unknown_identities", "Nobody has enrolled these names here: enrol the devices, or look which server they dial."},
-    {"wrong_keys", "Give the devices the identity file that was written last, by device add or device rotate."},
-    {"revoked_identities", "Take revoked devices out of the field, or enrol them under new names."},
-    {"inactive_identities", "Enable the devices, if they are to take part."},
-    {"expired_keys", "Give the devices the identity file that device rotate wrote."},
-    {"plain_text_peers", "Something that speaks no TLS dials the devices' port: look at the log for its address."},
-    {"certificates_expired", "Renew the devices' certificates, and look at the clock of this machine."},
-    {"certificates_foreign", "Give the devices a certificate of the CA that server.device_ca_file names."},
-};
-
-}  // namespace
 
 std::string duration_text(uint64_t time_ms) {
   constexpr uint64_t kMinuteMs = 60'000;
@@ -141,10 +125,8 @@ std::string lacks_remedy(const std::string& lacks, const std::string& firmware) 
 }
 
 std::string refusals_remedy(const std::string& counter) {
-  const auto* const known = std::find_if(std::begin(kRefusalRemedies), std::end(kRefusalRemedies),
-                                         [&](const RefusalRemedy& row) { return counter == row.counter; });
-  return known == std::end(kRefusalRemedies) ? "Look at the server's log, which names the peers and the cause."
-                                             : known->remedy;
+  const RefusalRow* const row = find_refusal(RefusalKind::kPeer, counter);
+  return sentence_of(row == nullptr ? "look at the server's log, which names the peers and the cause" : row->remedy);
 }
 
 std::string sentence_of(std::string clause) {

@@ -22,10 +22,16 @@ TEST(Log, ASinkGetsEveryLine) {
   set_log_sink([&](LogLevel level, std::string_view event, std::string_view text) {
     lines.push_back(std::string(log_level_text(level)) + " " + std::string(event) + " " + std::string(text));
   });
-  log_event(LogLevel::kWarn, "thing", Fields().add("a", uint64_t{1}));
+  log_event("session_replaced"_event, Fields().add("a", uint64_t{1}).add("remedy", "none"));
+  log_event("deadline"_event, Fields().add("a", uint64_t{2}));
+  log_milder("journal_broken"_event, LogLevel::kWarn, Fields().add("a", uint64_t{3}));
+  log_event("draining"_event);
+  log_pairs("deadline"_event, "a=4");
   set_log_sink({});
-  ASSERT_EQ(lines.size(), 1U);
-  EXPECT_EQ(lines[0], "warn thing a=1");
+  const std::vector<std::string> expected = {"warn session_replaced a=1 remedy=none",
+                                             "warn deadline a=2 remedy=\"check the link, and the device's console\"",
+                                             "warn journal_broken a=3", "info draining ", "warn deadline a=4"};
+  EXPECT_EQ(lines, expected);
 }
 
 }  // namespace

@@ -515,7 +515,9 @@ TEST(TimedFleet, ADeviceMayLieAndTheLogTellsOfIt) {
     }
   };
   std::string refused;
-  fleet.on_log_line = [&](const Action& line) { refused += line.event == "update_refused" ? line.text + "\n" : ""; };
+  fleet.on_log_line = [&](const Action& line) {
+    refused += line.event == &"update_refused"_event ? line.text + "\n" : "";
+  };
   EXPECT_NE(fleet.run(1'000'000, go_on), "");  // the round waits for the liar
   EXPECT_THAT(refused, testing::HasSubstr("device=d1"));
   EXPECT_THAT(refused, testing::HasSubstr("corrupt"));

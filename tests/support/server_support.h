@@ -130,7 +130,7 @@ class TestServer {
           rounds_.push_back(coordinator->last_round());
           break;
         case ActionKind::kLog:
-          logs_.push_back({action.event + " " + action.text, action.level});
+          logs_.push_back({std::string(action.event->id) + " " + action.text, action.event->level});
           break;
       }
     }

@@ -22,11 +22,11 @@ import package  # noqa: E402  the tool under test
 import package_server  # noqa: E402
 
 SECONDS_MAX = 60
-VERBS = ("serve", "device add", "device import", "device rotate", "device list", "device enable", "device disable",
-         "device revoke", "claim add", "claim list", "claim end", "run start", "run keys", "run list", "run pause",
-         "run resume", "run suggest", "run stop", "run export", "run head", "run head-key", "run verify", "run forget",
-         "model export", "network show", "data pack",
-         "data show", "history", "status", "backup", "restore", "doctor")
+VERBS = ("serve", "device add", "device import", "device rotate", "device list", "device show", "device enable",
+         "device disable", "device revoke", "claim add", "claim list", "claim end", "run start", "run keys",
+         "run list", "run pause", "run resume", "run suggest", "run stop", "run export", "run head", "run head-key",
+         "run verify", "run forget", "model export", "network show", "data pack", "data show", "history", "status",
+         "backup", "restore", "doctor", "explain")
 
 
 def read(*words, **options):

@@ -20,26 +20,40 @@ const RUN_STATES = {
   stopped: 'Its last version can still be fetched.',
 };
 
-// Of an update or task, as docs/wire.md has them.
+// Of an update or task: the words of server/base/refusal_catalogue.cc, which a test compares.
 const REASONS = {
-  too_stale: 'more versions behind than the run allows, or late updates are dropped',
-  too_few_steps: 'fewer local steps than steps_min',
-  no_time: 'more steps than there was time for since the task',
-  not_finite: 'values, or a loss, that are no numbers',
-  out_of_range: 'a value beyond the range of the sum',
-  wrong_shape: 'another shape than the task',
-  wrong_version: 'another base version than the task',
+  protocol_version: "this server does not speak the device's protocol version",
+  unknown_run: 'no such run, or the device is not enrolled in it',
+  malformed: 'a message that does not decode, or with a field out of bounds',
+  unexpected_message: 'a good message in the wrong state',
+  wrong_shape: "another shape than the task; of a device: its data do not have the run's rows",
+  wrong_version: 'another base version or model than the task',
   wrong_encoding: 'another encoding than the task',
+  not_finite: 'values, or a loss, that are no numbers',
+  out_of_range: 'a value beyond the range of the sum, or a sample that the problem never takes',
+  too_few_steps: 'fewer local steps than steps_min',
+  too_stale: 'more versions behind than the run allows, or late updates are dropped',
   corrupt: 'its checksum does not hold',
   unknown_task: 'a task that was never given to this device',
-  older_update: 'an update of the same or a newer version counts already',
   task_unimplemented: 'the device lacks what the task names',
+  newer_session: 'the same identity has connected again',
+  revoked: 'the device was revoked',
+  deadline: "the peer, or a measurement of the device's loss, kept this end waiting too long",
+  overloaded: 'a cap on connections or memory is reached',
   out_of_memory: 'the device has too little memory for the task',
+  storage: 'the server can make nothing durable now',
   singular: 'a local step left the region where it is defined: the step is too large',
+  older_update: 'an update of the same or a newer version counts already',
+  no_time: 'more steps than there was time for since the task',
+  rate_limit: 'more messages than a device may send',
+  inactive: 'the device is disabled, or not enabled yet',
+  privacy: "the task goes below a floor of the device's owner, which the line names",
+  units_refused: "the device's owner does not let the sums of its columns out",
+  wrong_network: "the device holds another network than the run's, or none",
 };
 
-// Counters of peers that were turned away or not as expected, as docs/reference/events.md explains them; the others stand in
-// the whole list.
+// Counters of peers that were turned away or not as expected, in the words of server/base/refusal_catalogue.cc; the others
+// stand in the whole list.
 const PEERS = {
   unknown_identities: 'names that nobody enrolled',
   revoked_identities: 'revoked devices',
