@@ -211,7 +211,8 @@ def make_all(kinds):
 
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER, PYTHON])}; all of them otherwise; {IMAGE}; "
+    parser.add_argument("package", nargs="*",
+                        help=f"{', '.join([*TARGETS, SERVER, PYTHON])}; all of them otherwise; {IMAGE}; "
                         f"or {SIGN}, or {VERIFY}")
     parser.add_argument("--key", type=pathlib.Path, metavar="FILE", help=f"of {SIGN}: minisign's secret key")
     parser.add_argument("--public", type=pathlib.Path, metavar="FILE", help=f"of {VERIFY}: minisign's public key")
