@@ -8,6 +8,7 @@
 #   gs_runs_seldom(source...)  of the calling directory: commands, which run once, and take half of a build to optimise
 #   gs_precompile(target header...)  what most sources of the target include, parsed once
 #   gs_reuse_precompiled(target other)  the same headers for one file more, with the flags of the other target
+#   gs_unite(target)           under a sanitizer several sources are compiled as one file
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -116,4 +117,34 @@ endfunction()
 function(gs_allow_precompiled target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict>)
+endfunction()
+
+# Where GS_UNITE says so, several sources of the library make one file for the compiler: unit_groups.py says which may.
+# A precompiled header is parsed once, but its templates are instantiated in every file that uses them. Who edits one
+# source compiles its neighbours too, and a unit is no longer seen alone: the preset dev has a file for each. CMake
+# leaves out what has options or definitions of its own.
+set(GS_UNITE_SIZE 10)
+function(gs_unite target)
+  if(NOT GS_UNITE)
+    return()
+  endif()
+  get_target_property(all ${target} SOURCES)
+  get_target_property(folder ${target} SOURCE_DIR)
+  set(sources "")
+  foreach(source IN LISTS all)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+    if(EXISTS ${source})
+      list(APPEND sources ${source})
+    endif()
+  endforeach()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/unit_groups.py)
+  execute_process(COMMAND /usr/bin/python3 -B ${PROJECT_SOURCE_DIR}/cmake/unit_groups.py ${GS_UNITE_SIZE} ${sources}
+    OUTPUT_VARIABLE groups OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  foreach(group IN LISTS groups)
+    string(REPLACE "|" ";" group "${group}")
+    list(GET group 0 first)
+    cmake_path(GET first STEM name)
+    set_source_files_properties(${group} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${name})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

@@ -30,6 +30,10 @@ import sys
 from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "cmake"))
+
+from unit_groups import margin_names, own_names, reached  # noqa: E402
+
 SKIPPED = ("third_party/", "build/")
 ON_BOARDS = ("runtime/", "firmware/", "boards/")
 # Nodes are states of a function: beyond them the analyzer leaves it. The mode's own 75,000 take twice the time.
@@ -39,7 +43,6 @@ BATCH_UNITS_MAX = {"deep": 8, "shallow": 24}
 NUMBER = "OfUnit"
 # Of a compile command: outputs, the unit, precompiled headers, which are GCC's, and what is optimised less.
 NOT_CHECKED = r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx| -O1\b"
-DECLARES = "#define|struct|class|union|enum class|enum|template .*> class|namespace"
 # What the headers are behind a #define is the unit's own, and what is weak is defined once more in another unit.
 ALONE = "alone in its file"
 TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
@@ -55,39 +58,6 @@ def project_units(build: str) -> dict:
         if not path.startswith(("..",) + SKIPPED):
             units.setdefault(path, command)
     return units
-
-
-def reached(path: str, seen: dict) -> dict:
-    """Contents of the file and of the project's headers that it reaches."""
-    if path not in seen and os.path.isfile(os.path.join(ROOT, path)):
-        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-            seen[path] = file.read()
-        for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', seen[path], re.M):
-            reached(header, seen)
-    return seen
-
-
-def margin_names(lines) -> set:
-    """What these lines declare, if they stand at the margin. A word too many costs little, one that is overlooked is an
-    error that names it."""
-    names = set()
-    for line in lines:
-        if match := re.match(rf"(?:{DECLARES}) (\w+)", line):
-            names.add(match[1])
-        elif re.match(r"(?!static_assert|__attribute__)\w", line):
-            names.update(re.findall(r"(\w+)\s*$", re.split(r"[(={;\[]", line)[0]))
-    return names - {"struct"}
-
-
-def own_names(text: str) -> set:
-    """Of what is unnamed, static or a macro: names that two units may both have, but not in one file."""
-    own, is_inside = [], False
-    for line in text.splitlines():
-        if line in ("namespace {", "}  // namespace"):
-            is_inside = line == "namespace {"
-        elif is_inside or line.startswith(("static ", "#define ", "int main(")):
-            own.append(line)
-    return margin_names(own)
 
 
 def numbered(path: str, number: int) -> tuple:
