@@ -107,9 +107,11 @@ int explain(const CommonOptions& options, const std::string& name, bool as_markd
           .print(options);
     }
   }
+  const std::string nearest = slip_of(name, known);
   return is_found ? kExitOk
-                  : fail(kExitNotFound, "no event and no refusal is called " + name + "; the nearest name is " +
-                                            nearest_of(name, known));
+                  : fail(kExitNotFound, "no event and no refusal is called " + name + "; " +
+                                            (nearest.empty() ? "gradstream explain without a name lists them"
+                                                             : "the nearest name is " + nearest));
 }
 
 }  // namespace gradstream

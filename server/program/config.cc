@@ -39,8 +39,8 @@ constexpr FormerKey kFormerKeys[] = {
     {"run.use_correction", "correction_form has taken its place: \"local\" for true, \"none\" for false"},
 };
 
-// Edits that a slip of the fingers makes.
-constexpr size_t kSlipMax = 2;
+// Where nothing is near: who wrote it looks at what there is.
+constexpr std::string_view kListOfKeys = "gradstream serve --print-config lists all sections and keys";
 
 // Where a name that stands in the wrong section belongs; empty when no section has it.
 std::string owner_of(std::string_view section, std::string_view name) {
@@ -71,17 +71,16 @@ std::string remedy_for(std::string_view section, std::string_view key, const std
   if (!owner.empty()) {
     return owner;
   }
-  const std::string nearest = nearest_of(key, known);
-  if (edit_distance(key, nearest) > kSlipMax) {
-    for (const std::string& other : config_keys()) {
-      const size_t dot = other.rfind('.');
-      if (edit_distance(key, std::string_view(other).substr(dot + 1)) <= kSlipMax) {
-        return "the nearest known one is " + other.substr(dot + 1) + ", which belongs to [" + other.substr(0, dot) +
-               "]";
-      }
+  if (const std::string nearest = slip_of(key, known); !nearest.empty()) {
+    return "the nearest known one is " + nearest;
+  }
+  for (const std::string& other : config_keys()) {
+    const size_t dot = other.rfind('.');
+    if (const std::string nearest = slip_of(key, {other.substr(dot + 1)}); !nearest.empty()) {
+      return "the nearest known one is " + nearest + ", which belongs to [" + other.substr(0, dot) + "]";
     }
   }
-  return "the nearest known one is " + nearest;
+  return std::string(kListOfKeys);
 }
 
 // Lines of errors of one source. Reason: a file that is no configuration has thousands, and the first few tell it.
@@ -398,8 +397,9 @@ Objection read_variable(const std::string& text, Config* out, ConfigOrigins* ori
     return {};
   }
   variables.emplace_back("GRADSTREAM_CONFIG");
-  const std::string what = printable(name) + ": unknown variable; the nearest known one is " +
-                           nearest_of(std::string_view(name).substr(0, kTomlNameSizeMax), variables);
+  const std::string nearest = slip_of(std::string_view(name).substr(0, kTomlNameSizeMax), variables);
+  const std::string what = printable(name) + ": unknown variable; " +
+                           (nearest.empty() ? std::string(kListOfKeys) : "the nearest known one is " + nearest);
   for (const char* const ours : {"GRADSTREAM_SERVER_", "GRADSTREAM_RUN_", "GRADSTREAM_CONFIG"}) {
     if (name.starts_with(ours)) {
       return what + "\n";

@@ -60,8 +60,9 @@ std::string unknown_verb(const CLI::App& app) {
   for (const std::string& verb : known) {
     list += (list.empty() ? "" : ", ") + verb;
   }
-  return path + ": unknown verb " + words.front() + "; the nearest known one is " + nearest_of(words.front(), known) +
-         ", of " + list;
+  const std::string nearest = slip_of(words.front(), known);
+  return path + ": unknown verb " + words.front() + "; " +
+         (nearest.empty() ? "known: " + list : "the nearest known one is " + nearest + ", of " + list);
 }
 
 std::string footer() {
@@ -534,6 +535,13 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     const std::string problem = unknown_verb(app);
     return problem.empty() ? end_parse(app, error) : fail(kExitUsage, problem);
+  } catch (const CLI::ExtrasError& error) {
+    // Behind the program's name stands a verb, so that an option there is one that the verb would take.
+    return argc > 1 && argv[1][0] == '-'
+               ? fail(kExitUsage, std::string("gradstream: ") + argv[1] +
+                                      " stands before the verb; options stand behind it, as in gradstream serve " +
+                                      argv[1])
+               : end_parse(app, error);
   } catch (const CLI::ParseError& error) {
     return end_parse(app, error);
   }

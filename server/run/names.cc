@@ -50,12 +50,20 @@ std::string nearest_of(std::string_view word, const std::vector<std::string>& kn
   return *std::min_element(known.begin(), known.end(), nearer);
 }
 
+std::string slip_of(std::string_view word, const std::vector<std::string>& known) {
+  constexpr size_t kSlipMax = 2;  // letters that a slip of the fingers changes
+  std::string nearest = nearest_of(word, known);
+  const size_t distance = edit_distance(word, nearest);
+  return distance <= kSlipMax && distance < word.size() ? nearest : std::string();
+}
+
 std::string builtin_problem_hint(const std::string& name) {
   const std::vector<std::string>& known = builtin_problems();
   if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) {
     return "";
   }
-  return "no built-in problem has the name " + name + ", the nearest one is " + nearest_of(name, known) +
+  const std::string nearest = slip_of(name, known);
+  return "no built-in problem has the name " + name + (nearest.empty() ? "" : ", the nearest one is " + nearest) +
          ": the devices must bring it";
 }
 

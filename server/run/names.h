@@ -162,8 +162,12 @@ size_t edit_distance(std::string_view a, std::string_view b);
 // The known word that takes the fewest edits to become `word`. There is at least one known word.
 std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
 
-// Of a name that no problem of the library has: that, and the nearest name that one has; else empty. Devices may bring
-// a problem of their own, of which the server knows the name alone.
+// The known word that `word` is a slip of the fingers away from; empty where none is so near, as to name another would
+// mislead. There is at least one known word.
+std::string slip_of(std::string_view word, const std::vector<std::string>& known);
+
+// Of a name that no problem of the library has: that, and the name that may have been meant; else empty. Devices may
+// bring a problem of their own, of which the server knows the name alone.
 std::string builtin_problem_hint(const std::string& name);
 
 }  // namespace gradstream

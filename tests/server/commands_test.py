@@ -181,6 +181,8 @@ class Commands(unittest.TestCase):
     def test_a_verb_that_is_none_is_named(self):
         for words, named in (
                 (("statsu",), "gradstream: unknown verb statsu; the nearest known one is status"),
+                (("create",), "gradstream: unknown verb create; known: "),
+                (("--config", "c.toml", "serve"), "gradstream: --config stands before the verb; options stand behind"),
                 (("device", "ad", "x"), "gradstream device: unknown verb ad; the nearest known one is add"),
                 (("device", "--al"), "gradstream device: unknown option --al"),
                 (("device",), "A subcommand is required")):

@@ -228,6 +228,7 @@ TEST(Config, AKeyInTheWrongSectionSaysWhereItBelongs) {
       {"[run.limits]\nio_threads = 1\n", "limits belongs to [server]: [server.limits]"},
       {"[server.run]\nrows = 1\n", "run is a section of its own: [run]"},
       {"[server]\nstep_sise = 1\n", "the nearest known one is step_size, which belongs to [run]"},
+      {"[server]\ncolour = 1\n", "unknown key server.colour; gradstream serve --print-config lists"},
       {"[server]\n\"a\\nb\" = 1\n", "unknown key server.a\\x0ab; the nearest"},
   };
   for (const auto& [text, expected] : cases) {

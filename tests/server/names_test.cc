@@ -46,6 +46,7 @@ TEST(Names, AProblemThatTheLibraryLacksComesWithTheNearestOne) {
   EXPECT_EQ(builtin_problem_hint("pca"),
             "no built-in problem has the name pca, the nearest one is kpca: the devices must bring it");
   EXPECT_THAT(builtin_problem_hint("logistics"), testing::HasSubstr("the nearest one is logistic"));
+  EXPECT_EQ(builtin_problem_hint("pump_wear"), "no built-in problem has the name pump_wear: the devices must bring it");
   for (const char* name : {"", "kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "logistic",
                            "completion", "perceptron", "lenet"}) {
     EXPECT_EQ(builtin_problem_hint(name), "") << name;
