@@ -48,6 +48,7 @@ class SqliteStore : public Store {
   StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
   StoreStatus read_chain_end(ChainHead* out) override;
   StoreStatus read_chain(uint64_t sequence, ChainHead* out) override;
+  StoreStatus read_version(uint64_t sequence, std::optional<JournalRecord>* out) override;
   uint64_t broken_sequence() const override { return broken_sequence_; }
   // A head that does not fit its checksum has size 0: it is there, and does not read.
   StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
