@@ -1,14 +1,14 @@
 // The chain of a run's journal: by SHA-256 each record holds what all records before it say.
 //
 //   chain_0 = SHA-256("gradstream journal 1" | u32 run | u64 run_nonce | u64 parameters_digest)
-//   chain_i = SHA-256(chain_{i-1} | u64 sequence | u32 kind | u32 length | SHA-256(body_i))
-//   body_i  = u32 device, task_sequence, version, base_version, steps_done, weight, verdict, reason, detail |
-//             f64 step_scale | f32 loss_before, loss_after | u64 digest, time_ms |
-//             u32 size of the payload | payload | notes
+//   chain_i = SHA-256(chain_{i-1} | u64 sequence | u32 kind | columns_i | u32 length | SHA-256(body_i))
+//   columns_i = u32 device, task_sequence, version, base_version, steps_done, weight, verdict, reason, detail |
+//               f64 step_scale | u64 digest, time_ms
+//   body_i = f32 loss_before, loss_after | u32 size of the payload | payload | notes
 //
-// Integers and floats are little-endian; length is that of the body in bytes. A body has every column that a replay
-// reads. It stands in the chain by its own digest, so that a body can be forgotten: length and digest in its place
-// leave the chain whole.
+// Integers and floats are little-endian; length is that of the body in bytes. Columns and body have all that a replay
+// reads. A body stands in the chain by its own digest, so that it can be forgotten: length and digest in its place
+// leave the chain whole. The columns cannot be: who took part, when, and what an update weighed stay proven.
 //
 // A chain names a changed, moved, added or missing record. It cannot see that the last records are gone, and who can
 // write the whole journal can write a chain of its own: only a ChainHead that was kept elsewhere tells both.
@@ -38,7 +38,7 @@ struct ChainHead {
   friend bool operator==(const ChainHead&, const ChainHead&) = default;
 };
 
-// What the chain takes of a record's columns.
+// What the chain takes of what a record can forget: its losses, payload and notes.
 struct RecordBody {
   uint32_t length = 0;  // bytes
   Sha256Digest digest = {};
@@ -48,8 +48,8 @@ struct RecordBody {
 // chain_0.
 ChainHead chain_start(const RunIdentity& run);
 
-// The chain with one more record, which follows `before`.
-ChainHead next_link(const ChainHead& before, RecordKind kind, const RecordBody& body);
+// The chain with one more record, which follows `before`. Kind and columns are the record's, its body is not read.
+ChainHead next_link(const ChainHead& before, const JournalRecord& record, const RecordBody& body);
 
 // The chain of one journal, record by record. It keeps memory for the longest body.
 class JournalChain {

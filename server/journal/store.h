@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,13 @@ class Store {
   // that is gone. kCorrupt: it is not kept, and the records that are do not begin behind it.
   virtual StoreStatus read_chain(uint64_t sequence, ChainHead* out) {
     *out = {sequence, {}};
+    return StoreStatus::kOk;
+  }
+  // The record of this sequence, where a checkpoint stands. Empty: it is not kept. kCorrupt: it begins no version, is
+  // damaged, or the chain before it does not lead to it.
+  virtual StoreStatus read_version(uint64_t sequence, std::optional<JournalRecord>* out) {
+    static_cast<void>(sequence);
+    out->reset();
     return StoreStatus::kOk;
   }
   // Of the record at which reading the journal gave kCorrupt; 0: it did not.

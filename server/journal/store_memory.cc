@@ -53,6 +53,19 @@ StoreStatus StoreMemory::read_chain(uint64_t sequence, ChainHead* out) {
   return StoreStatus::kOk;
 }
 
+StoreStatus StoreMemory::read_version(uint64_t sequence, std::optional<JournalRecord>* out) {
+  out->reset();
+  if (records_.empty() || sequence < records_.front().sequence()) {
+    return StoreStatus::kOk;
+  }
+  const uint64_t index = sequence - records_.front().sequence();
+  if (index >= records_.size() || records_[index].kind() != RecordKind::kVersion) {
+    return StoreStatus::kCorrupt;
+  }
+  *out = records_[index];
+  return StoreStatus::kOk;
+}
+
 StoreStatus StoreMemory::read_heads(std::vector<CheckpointHead>* out) {
   out->clear();
   for (const Checkpoint& checkpoint : checkpoints_) {

@@ -15,6 +15,7 @@ class StoreMemory : public Store {
   StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
   StoreStatus read_chain_end(ChainHead* out) override;
   StoreStatus read_chain(uint64_t sequence, ChainHead* out) override;
+  StoreStatus read_version(uint64_t sequence, std::optional<JournalRecord>* out) override;
   StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
   StoreStatus read_start(CheckpointHead* out) override;
   StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override;

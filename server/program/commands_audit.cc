@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "server/program/commands.h"
 #include "server/program/head_key.h"
 #include "server/program/run_head.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
@@ -93,6 +95,68 @@ int fail_head(const RunRow& run, const std::string& file, const KeptHead& kept, 
                                "; it was changed, or a copy that was restored went another way");
 }
 
+// What of the journal was forgotten, and of whom.
+struct ForgottenTold {
+  uint64_t count = 0;
+  std::string devices;  // names with commas between them; "none"
+};
+
+Expected<ForgottenTold> read_forgotten(SqliteStore& journal, const std::vector<EnrolledDevice>& devices) {
+  const Expected<std::map<uint32_t, uint64_t>> counts = journal.forgotten_counts();
+  GS_TRY_STORE(counts);
+  ForgottenTold told;
+  for (const auto& [device, count] : *counts) {
+    told.count += count;
+    told.devices += told.devices.empty() ? "" : ",";
+    told.devices += device < devices.size() ? devices[device].name : "device_" + std::to_string(device);
+  }
+  told.devices = told.devices.empty() ? "none" : told.devices;
+  return told;
+}
+
+// Whether the checkpoints have the models that the journal names: kExitOk, or an error already printed.
+int compare_checkpoints(Opened& opened, const RunRow& run, const std::vector<EnrolledDevice>& devices,
+                        SqliteStore& journal, uint64_t* compared) {
+  RunParameters parameters;
+  if (const Objection error = parse_run_source(run.source, &parameters)) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
+  }
+  std::string error;
+  if (!check_checkpoints(run, parameters, devices, journal, compared, &error)) {
+    return error.empty() ? fail_database(opened.database) : fail(kExitDatabase, error);
+  }
+  return kExitOk;
+}
+
+// The journal holds its heads: what stands beside it is compared, and all is told. kExitOk, or an error already
+// printed.
+int tell_contained(Opened& opened, const RunRow& run, SqliteStore& journal, const HeadReport& report) {
+  const Expected<std::vector<EnrolledDevice>> devices = opened.database.devices();
+  if (!devices.is_ok()) {
+    return fail_database(opened.database);
+  }
+  const Expected<ForgottenTold> forgotten = read_forgotten(journal, *devices);
+  if (!forgotten.is_ok()) {
+    return fail_database(opened.database);
+  }
+  uint64_t compared = 0;
+  if (const int code = compare_checkpoints(opened, run, *devices, journal, &compared); code != kExitOk) {
+    return code;
+  }
+  OutputLine()
+      .add("run", uint64_t{run.id})
+      .add("state", "contained")
+      .add("heads", uint64_t{report.contained})
+      .add("older_than_kept", uint64_t{report.not_kept})
+      .add("sequence", report.same_sequence)
+      .add("last_sequence", report.end.sequence)
+      .add("checkpoints", compared)
+      .add("forgotten", forgotten->count)
+      .add("forgotten_devices", forgotten->devices)
+      .print(opened.options);
+  return kExitOk;
+}
+
 }  // namespace
 
 int make_key_of_heads(const std::string& path) {
@@ -162,15 +226,7 @@ int run_verify(const CommonOptions& options, uint32_t run_id, const VerifyOption
                                   std::to_string(report.start.sequence + 1) +
                                   "; prove it by a copy of the database that has its record");
   }
-  OutputLine()
-      .add("run", uint64_t{run.id})
-      .add("state", "contained")
-      .add("heads", uint64_t{report.contained})
-      .add("older_than_kept", uint64_t{report.not_kept})
-      .add("sequence", report.same_sequence)
-      .add("last_sequence", report.end.sequence)
-      .print(options);
-  return kExitOk;
+  return tell_contained(opened, run, journal, report);
 }
 
 }  // namespace gradstream

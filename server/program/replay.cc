@@ -1,7 +1,9 @@
 #include "server/program/replay.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "server/base/fields.h"
 #include "server/base/log.h"
 
 namespace gradstream {
@@ -20,17 +22,59 @@ std::unique_ptr<Coordinator> make_coordinator(const RunRow& run, const RunParame
   return std::make_unique<Coordinator>(run.id, parameters, names, 1, run.run_nonce);
 }
 
-// Null: the checkpoint does not read.
-std::unique_ptr<Coordinator> restored(const RunRow& run, const RunParameters& parameters,
-                                      const std::vector<EnrolledDevice>& devices, Store& journal,
-                                      const CheckpointHead& head) {
+void tell_broken(const RunRow& run, uint64_t sequence) {
+  log_event("journal_broken"_event, Fields().add("run", uint64_t{run.id}).add("sequence", sequence));
+}
+
+std::string model_text(uint32_t version, uint64_t digest) {
+  return "version " + std::to_string(version) + " with digest " + hex(digest);
+}
+
+// What became of a checkpoint.
+enum class Restoring : uint8_t {
+  kDone,
+  kUnreadable,  // another one and more records can take its place
+  kRefused,     // it reads, and the journal is of another model: *error says so, or the journal does not read
+};
+
+// A checkpoint proves itself by a checksum alone. Its record is in the chain.
+Restoring compare(const RunRow& run, const Coordinator& coordinator, Store& journal, uint64_t* compared,
+                  std::string* error) {
+  const uint64_t sequence = coordinator.last_sequence();
+  std::optional<JournalRecord> record;
+  if (journal.read_version(sequence, &record) != StoreStatus::kOk) {
+    return Restoring::kRefused;
+  }
+  if (!record) {
+    return Restoring::kDone;
+  }
+  ++*compared;
+  if (record->version() == coordinator.durable_version() && record->digest() == coordinator.digest()) {
+    return Restoring::kDone;
+  }
+  *error = "the checkpoint of run " + std::to_string(run.id) + " at sequence " + std::to_string(sequence) + " holds " +
+           model_text(coordinator.durable_version(), coordinator.digest()) + ", where the journal has " +
+           model_text(record->version(), record->digest()) +
+           ": one of them was changed; restore the database from a copy, whose checkpoint is an older one";
+  return Restoring::kRefused;
+}
+
+Restoring restore(const RunRow& run, const RunParameters& parameters, const std::vector<EnrolledDevice>& devices,
+                  Store& journal, const CheckpointHead& head, uint64_t* compared, std::unique_ptr<Coordinator>* out,
+                  std::string* error) {
   std::vector<uint8_t> bytes;
   if (journal.read_checkpoint(head, &bytes) != StoreStatus::kOk) {
-    return nullptr;
+    return Restoring::kUnreadable;
   }
   auto coordinator = make_coordinator(run, parameters, devices);
-  const bool is_restored = coordinator->restore(bytes) == Status::kOk && coordinator->last_sequence() == head.sequence;
-  return is_restored ? std::move(coordinator) : nullptr;
+  if (coordinator->restore(bytes) != Status::kOk || coordinator->last_sequence() != head.sequence) {
+    return Restoring::kUnreadable;
+  }
+  const Restoring restoring = compare(run, *coordinator, journal, compared, error);
+  if (restoring == Restoring::kDone) {
+    *out = std::move(coordinator);
+  }
+  return restoring;
 }
 
 void warn_of(const RunRow& run, const CheckpointHead& head) {
@@ -38,24 +82,22 @@ void warn_of(const RunRow& run, const CheckpointHead& head) {
             Fields().add("run", uint64_t{run.id}).add("version", uint64_t{head.version}).add("records", head.sequence));
 }
 
-void tell_broken(const RunRow& run, uint64_t sequence) {
-  log_event("journal_broken"_event, Fields().add("run", uint64_t{run.id}).add("sequence", sequence));
-}
-
-// Puts the newest checkpoint in place that reads, else a coordinator that has seen nothing. Null: no records lead on.
-std::unique_ptr<Coordinator> find_beginning(const RunRow& run, const RunParameters& parameters,
-                                            const std::vector<EnrolledDevice>& devices, Store& journal,
-                                            const std::vector<CheckpointHead>& heads, uint32_t version_last) {
+// *out <- the newest checkpoint up to that version that reads; null: none does. kRefused: it is not to be used.
+Restoring find_beginning(const RunRow& run, const RunParameters& parameters, const std::vector<EnrolledDevice>& devices,
+                         Store& journal, const std::vector<CheckpointHead>& heads, uint32_t version_last,
+                         std::unique_ptr<Coordinator>* out, std::string* error) {
+  uint64_t compared = 0;
   for (auto head = heads.rbegin(); head != heads.rend(); ++head) {
     if (head->version > version_last) {
       continue;
     }
-    if (auto coordinator = restored(run, parameters, devices, journal, *head)) {
-      return coordinator;
+    const Restoring restoring = restore(run, parameters, devices, journal, *head, &compared, out, error);
+    if (restoring != Restoring::kUnreadable) {
+      return restoring;
     }
     warn_of(run, *head);
   }
-  return nullptr;
+  return Restoring::kUnreadable;
 }
 
 }  // namespace
@@ -75,16 +117,23 @@ std::unique_ptr<Coordinator> begin_replay(const RunRow& run, const RunParameters
   if (journal.read_start(start) != StoreStatus::kOk) {
     return nullptr;
   }
-  auto coordinator = start->sequence == 0 ? make_coordinator(run, parameters, devices)
-                                          : restored(run, parameters, devices, journal, *start);
+  if (start->sequence == 0) {
+    return make_coordinator(run, parameters, devices);
+  }
+  std::unique_ptr<Coordinator> coordinator;
   std::vector<CheckpointHead> heads;
-  if (coordinator == nullptr && beginning == Beginning::kReadable && journal.read_heads(&heads) == StoreStatus::kOk) {
-    for (auto head = heads.begin(); head != heads.end() && coordinator == nullptr; ++head) {
-      coordinator = head->sequence > start->sequence ? restored(run, parameters, devices, journal, *head) : nullptr;
-      *start = coordinator != nullptr ? *head : *start;
+  uint64_t compared = 0;
+  Restoring restoring = restore(run, parameters, devices, journal, *start, &compared, &coordinator, error);
+  if (restoring == Restoring::kUnreadable && beginning == Beginning::kReadable &&
+      journal.read_heads(&heads) == StoreStatus::kOk) {
+    for (auto head = heads.begin(); head != heads.end() && restoring == Restoring::kUnreadable; ++head) {
+      if (head->sequence > start->sequence) {
+        restoring = restore(run, parameters, devices, journal, *head, &compared, &coordinator, error);
+        *start = restoring == Restoring::kDone ? *head : *start;
+      }
     }
   }
-  if (coordinator == nullptr) {
+  if (restoring == Restoring::kUnreadable) {
     *error = "the checkpoint of run " + std::to_string(run.id) + " at version " + std::to_string(start->version) +
              ", where its journal begins, does not read" + kRemedy;
   }
@@ -103,7 +152,14 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
     *error = dropped_text(run.id, "version " + std::to_string(version_last), start);
     return nullptr;
   }
-  auto coordinator = find_beginning(run, parameters, devices, journal, heads, version_last);
+  std::unique_ptr<Coordinator> coordinator;
+  if (find_beginning(run, parameters, devices, journal, heads, version_last, &coordinator, error) ==
+      Restoring::kRefused) {
+    if (journal.broken_sequence() != 0) {
+      tell_broken(run, journal.broken_sequence());
+    }
+    return nullptr;
+  }
   if (coordinator == nullptr && start.sequence != 0) {
     *error = "no checkpoint of run " + std::to_string(run.id) + " reads, and its records before version " +
              std::to_string(start.version) + " were dropped" + kRemedy;
@@ -132,6 +188,19 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
     return nullptr;
   }
   return coordinator;
+}
+
+bool check_checkpoints(const RunRow& run, const RunParameters& parameters, const std::vector<EnrolledDevice>& devices,
+                       Store& journal, uint64_t* compared, std::string* error) {
+  *compared = 0;
+  std::vector<CheckpointHead> heads;
+  if (journal.read_heads(&heads) != StoreStatus::kOk) {
+    return false;
+  }
+  return std::all_of(heads.begin(), heads.end(), [&](const CheckpointHead& head) {
+    std::unique_ptr<Coordinator> coordinator;
+    return restore(run, parameters, devices, journal, head, compared, &coordinator, error) != Restoring::kRefused;
+  });
 }
 
 }  // namespace gradstream

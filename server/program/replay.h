@@ -26,7 +26,8 @@ enum class Beginning : uint8_t {
 };
 
 // A coordinator that stands where the records that are kept begin: one that has seen nothing, or the state of the
-// checkpoint. *start: which. Null with *error where that does not read; null without it, where the journal does not.
+// checkpoint. *start: which. Null with *error where that does not read, or has another model than the record names that
+// begins its version; null without it, where the journal does not read.
 std::unique_ptr<Coordinator> begin_replay(const RunRow& run, const RunParameters& parameters,
                                           const std::vector<EnrolledDevice>& devices, Store& journal,
                                           CheckpointHead* start, std::string* error,
@@ -34,11 +35,16 @@ std::unique_ptr<Coordinator> begin_replay(const RunRow& run, const RunParameters
 
 // A coordinator that has replayed the journal, up to and including the record that makes version `version_last`. It
 // begins at the newest checkpoint up to there that reads, and the log names those that do not. Null with *error where
-// the journal does not lead to the digests that it names, or that version was dropped; null without it, where the
-// journal does not read.
+// that one has another model than the record names that begins its version, where the journal does not lead to the
+// digests that it names, or that version was dropped; null without it, where the journal does not read.
 std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
                                             const std::vector<EnrolledDevice>& devices, Store& journal,
                                             uint32_t version_last, std::string* error);
+
+// Compares each checkpoint that reads with the record that begins its version. False, with *error: the model of one is
+// another than its record names; without it: the journal does not read. *compared: those whose record is kept.
+bool check_checkpoints(const RunRow& run, const RunParameters& parameters, const std::vector<EnrolledDevice>& devices,
+                       Store& journal, uint64_t* compared, std::string* error);
 
 }  // namespace gradstream
 

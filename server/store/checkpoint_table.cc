@@ -148,6 +148,7 @@ StoreStatus SqliteStore::read_start(CheckpointHead* out) {
       return StoreStatus::kOk;
     }
   }
+  broken_sequence_ = *forgotten;
   return database_.fail_with(StoreStatus::kCorrupt,
                              "database " + database_.name_ + ": the journal of run " + std::to_string(run_) +
                                  " has forgotten updates up to sequence " + std::to_string(*forgotten) +

@@ -1,10 +1,9 @@
 // Records whose body was forgotten: the journal's chain holds without them, and what they said is gone.
 //
 //   journal:   sequence, kind, device, version, ..., no values, notes and losses
-//   forgotten: sequence, length and digest of the body, which the chain was made of
+//   forgotten: sequence, length and digest of the body, which stand in the chain
 //
-// A row keeps who took part, when, and what its update weighed. Its chain covers these columns no more, but its
-// checksum does.
+// A row keeps who took part, when, and what its update weighed, and the chain goes on to cover these columns.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,12 +18,20 @@ namespace {
 
 constexpr const char* kSelectForgotten = "SELECT sequence,length,digest FROM forgotten WHERE run=?1 ORDER BY sequence";
 constexpr const char* kSelectLastForgotten = "SELECT coalesce(max(sequence),0) FROM forgotten WHERE run=?1";
-constexpr const char* kCountForgotten = "SELECT count(*) FROM forgotten WHERE run=?1";
+constexpr const char* kCountForgotten =
+    "SELECT j.device,count(*) FROM forgotten AS f JOIN journal AS j ON j.run=f.run AND j.sequence=f.sequence"
+    " WHERE f.run=?1 GROUP BY j.device";
 constexpr const char* kInsertForgotten = "INSERT INTO forgotten VALUES (?1,?2,?3,?4)";
 constexpr const char* kDeleteHeadsBefore = "DELETE FROM checkpoints WHERE run=?1 AND sequence<?2";
 constexpr const char* kDeletePiecesBefore = "DELETE FROM checkpoint_pieces WHERE run=?1 AND sequence<?2";
 // Records in memory between two reads, since nothing is changed while it is read.
 constexpr size_t kForgottenAtOnce = 256;
+
+// Whether the record is what forget() leaves of one. Any other would say what the chain does not cover.
+bool is_blank_update(const JournalRow& row) {
+  return row.kind == RecordKind::kUpdate && row.payload.empty() && row.notes.empty() && row.loss_before == 0 &&
+         row.loss_after == 0;
+}
 
 }  // namespace
 
@@ -65,24 +72,35 @@ Expected<uint64_t> SqliteStore::last_forgotten() {
   return code == SQLITE_ROW ? Expected<uint64_t>(use.number(0)) : database_.fail(code, "read what was forgotten");
 }
 
-Expected<uint64_t> SqliteStore::forgotten_count() {
+Expected<std::map<uint32_t, uint64_t>> SqliteStore::forgotten_counts() {
+  std::map<uint32_t, uint64_t> counts;
   Use use(database_, kCountForgotten);
   use.bind(1, run_);
-  const int code = use.step();
-  return code == SQLITE_ROW ? Expected<uint64_t>(use.number(0)) : database_.fail(code, "read what was forgotten");
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step()) {
+    counts[use.number32(0)] = use.number(1);
+  }
+  if (code != SQLITE_DONE) {
+    return database_.fail(code, "read what was forgotten");
+  }
+  return counts;
 }
 
 StoreStatus SqliteStore::walk_chain(const std::function<bool(const JournalRecord&, const ChainHead&)>& visit) {
+  CheckpointHead start;
   ChainHead at;
   std::map<uint64_t, RecordBody> forgotten;
+  GS_TRY_STORE(read_start(&start));  // kCorrupt: what was forgotten has no checkpoint behind it
   GS_TRY_STORE(read_kept_start(&at));
   GS_TRY_STORE(read_forgotten(&forgotten));
   JournalChain bodies(at);
   bool holds = true;
   GS_TRY_STORE(read_rows(at.sequence, [&](const JournalRecord& record, std::span<const uint8_t> stored) {
     const auto known = forgotten.find(record.sequence());
-    at = next_link(at, record.kind(), known != forgotten.end() ? known->second : bodies.body_of(record));
-    holds = std::equal(stored.begin(), stored.end(), at.chain.begin(), at.chain.end());
+    const bool is_gone = known != forgotten.end();
+    at = next_link(at, record, is_gone ? known->second : bodies.body_of(record));
+    holds = (!is_gone || is_blank_update(record.row())) &&
+            std::equal(stored.begin(), stored.end(), at.chain.begin(), at.chain.end());
     return holds && visit(record, at);
   }));
   return holds ? StoreStatus::kOk : fail_damaged_at(at.sequence);

@@ -291,6 +291,30 @@ StoreStatus SqliteStore::read_first_chain(ChainHead* out) {
   return StoreStatus::kOk;
 }
 
+// One row, and the chain of the one before: a start reads no more. Where a cut was broken off, that one may be gone.
+StoreStatus SqliteStore::read_version(uint64_t sequence, std::optional<JournalRecord>* out) {
+  out->reset();
+  const Expected<uint64_t> first = first_sequence();
+  GS_TRY_STORE(first);
+  if (*first == 0 || *first > sequence) {
+    return StoreStatus::kOk;
+  }
+  ChainHead wanted;  // where the records behind begin
+  GS_TRY_STORE(read_chain(sequence, &wanted));
+  GS_TRY_STORE(read_rows(sequence - 1, [out](const JournalRecord& record, std::span<const uint8_t>) {
+    *out = record;
+    return false;
+  }));
+  bool holds = out->has_value() && (*out)->kind() == RecordKind::kVersion;
+  if (holds && (*first < sequence || sequence == 1)) {
+    ChainHead before;
+    GS_TRY_STORE(read_chain(sequence - 1, &before));
+    JournalChain chain(before);
+    holds = chain.add(**out) && chain.head() == wanted;
+  }
+  return holds ? StoreStatus::kOk : fail_damaged_at(sequence);
+}
+
 // As the record's row has it.
 StoreStatus SqliteStore::read_row_chain(uint64_t sequence, ChainHead* out) {
   Use use(database_, kSelectChain);

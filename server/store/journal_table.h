@@ -48,6 +48,7 @@ class SqliteStore : public Store {
   StoreStatus read_after(uint64_t sequence, const std::function<bool(const JournalRecord&)>& visit) override;
   StoreStatus read_chain_end(ChainHead* out) override;
   StoreStatus read_chain(uint64_t sequence, ChainHead* out) override;
+  StoreStatus read_version(uint64_t sequence, std::optional<JournalRecord>* out) override;
   uint64_t broken_sequence() const override { return broken_sequence_; }
   // A head that does not fit its checksum has size 0: it is there, and does not read.
   StoreStatus read_heads(std::vector<CheckpointHead>* out) override;
@@ -66,15 +67,16 @@ class SqliteStore : public Store {
   // The chain before the first record that is there.
   StoreStatus read_kept_start(ChainHead* out);
   // All records that are there and the chain with each, until visit returns false: also those before read_start(),
-  // whose bodies were forgotten. kCorrupt: the chain breaks, or a record is damaged.
+  // whose bodies were forgotten. kCorrupt: the chain breaks, a record is damaged, or one that is no update, is not
+  // blank, or has no checkpoint behind it, is said to be forgotten.
   StoreStatus walk_chain(const std::function<bool(const JournalRecord&, const ChainHead&)>& visit);
   // Of the device's updates up to `base`, a checkpoint that reads: values, notes and losses go, and the digest of the
   // body takes their place in the chain. Records up to there are replayed no more: read_start() is at `base` or behind
   // it, and checkpoints before it go. All of it or nothing. *count: updates whose body went. The bytes are in the file
   // until scrub().
   StoreStatus forget(uint32_t device, const CheckpointHead& base, uint64_t* count);
-  // How many bodies were forgotten.
-  Expected<uint64_t> forgotten_count();
+  // How many bodies were forgotten, by device.
+  Expected<std::map<uint32_t, uint64_t>> forgotten_counts();
   // Writes the whole file anew and empties its log: nothing that was deleted or overwritten is left in either. kBusy:
   // somebody else has it open.
   StoreStatus scrub();

@@ -1,6 +1,7 @@
 // Checkpoints in a database, and cuts of its journal: round trips, damage, the file's size, and power cuts.
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -154,6 +155,24 @@ TEST(CheckpointTable, ACheckpointWithAnotherChainDoesNotRead) {
   execute_raw(filled.path, "UPDATE checkpoints SET chain=zeroblob(32) WHERE sequence=300");
   EXPECT_EQ(heads_of(filled.store)[0].size, 0U);
   EXPECT_EQ(filled.store.read([](const JournalRecord&) { return true; }), StoreStatus::kCorrupt);
+}
+
+TEST(CheckpointTable, TheRecordOfAVersionIsReadAloneAndByTheChain) {
+  Filled filled;
+  SqliteStore& store = filled.store;
+  std::optional<JournalRecord> record;
+  ASSERT_EQ(store.read_version(298, &record), StoreStatus::kOk);
+  EXPECT_TRUE(record == record_of(298));
+  EXPECT_EQ(store.read_version(300, &record), StoreStatus::kCorrupt) << "it begins no version";
+  EXPECT_EQ(store.broken_sequence(), 300U);
+  EXPECT_EQ(store.read_version(403, &record), StoreStatus::kCorrupt) << "it is not there";
+  execute_raw(filled.path, "UPDATE journal SET chain=zeroblob(32) WHERE sequence=397");
+  EXPECT_EQ(store.read_version(398, &record), StoreStatus::kCorrupt) << "another history leads to it";
+  execute_raw(filled.path, "UPDATE journal SET digest=1 WHERE sequence=393");
+  EXPECT_EQ(store.read_version(393, &record), StoreStatus::kCorrupt) << "it is damaged";
+  ASSERT_EQ(cut_all(store, {false, 0, 0}), StoreStatus::kOk);
+  EXPECT_EQ(store.read_version(298, &record), StoreStatus::kOk);
+  EXPECT_FALSE(record.has_value()) << "it was cut away";
 }
 
 // A command reads while the server cuts.

@@ -1,5 +1,10 @@
 // Bodies that were forgotten: their bytes are gone, the chain holds, and nothing replays through them.
 #include <fstream>
+#include <functional>
+#include <iomanip>
+#include <map>
+#include <span>
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -26,6 +31,20 @@ std::string read_file(const std::string& path) {
 
 bool is_to_go(const JournalRecord& record) {
   return record.kind() == RecordKind::kUpdate && record.device() == kDevice && record.sequence() <= kBase;
+}
+
+std::string hex_of(std::span<const uint8_t> bytes) {
+  std::ostringstream text;
+  for (const uint8_t byte : bytes) {
+    text << std::hex << std::setfill('0') << std::setw(2) << unsigned{byte};
+  }
+  return text.str();
+}
+
+void blank(JournalRow* row) {
+  row->payload.clear();
+  row->notes.clear();
+  row->loss_before = row->loss_after = 0;
 }
 
 class Forgotten : public testing::Test {
@@ -69,6 +88,35 @@ class Forgotten : public testing::Test {
     return read_file(path_).find(bytes) != std::string::npos ||
            read_file(path_ + "-wal").find(bytes) != std::string::npos;
   }
+  // As who writes the database: the row is changed and signed anew, and said to be forgotten by the body that it had.
+  // No chain is touched. The row comes of another database, which signs it.
+  void forge(uint64_t sequence, const std::function<void(JournalRow*)>& change_row) {
+    const std::string other = folder_.file("other" + std::to_string(sequence) + ".db");
+    JournalRow row = record_of(sequence).row();
+    const RecordBody body = JournalChain(ChainHead()).body_of(JournalRecord(row));
+    change_row(&row);
+    std::vector<JournalRecord> batch = batch_of(1, sequence);
+    batch.back() = JournalRecord(row);
+    {
+      SqliteDatabase database;
+      ASSERT_EQ(database.open(options_for(other)), StoreStatus::kOk);
+      SqliteStore journal(database, value_of(database.create_run(run_row())));
+      ASSERT_EQ(journal.append(batch), StoreStatus::kOk);
+    }
+    const std::string there = " WHERE sequence=" + std::to_string(sequence);
+    edit(path_, "ATTACH '" + other + "' AS other; CREATE TEMP TABLE kept AS SELECT chain FROM main.journal" + there +
+                    "; DELETE FROM main.journal" + there + "; INSERT INTO main.journal SELECT * FROM other.journal" +
+                    there + "; UPDATE main.journal SET chain=(SELECT chain FROM kept)" + there +
+                    "; INSERT INTO main.forgotten VALUES (1," + std::to_string(sequence) + "," +
+                    std::to_string(body.length) + ",x'" + hex_of(body.digest) + "')");
+  }
+  // The sequence at which the chain breaks; 0: nowhere.
+  uint64_t broken() {
+    SqliteStore journal(database_, 1);
+    const StoreStatus walked = journal.walk_chain([](const JournalRecord&, const ChainHead&) { return true; });
+    EXPECT_EQ(walked == StoreStatus::kCorrupt, journal.broken_sequence() != 0);
+    return journal.broken_sequence();
+  }
   void change(const char* sql) {
     sqlite3* connection = nullptr;
     ASSERT_EQ(sqlite3_open(path_.c_str(), &connection), SQLITE_OK);
@@ -89,15 +137,14 @@ TEST_F(Forgotten, TheBodiesGoAndTheChainHolds) {
   const auto wanted = static_cast<uint64_t>(std::count_if(before.begin(), before.end(), is_to_go));
   ASSERT_GE(wanted, 2U);
   EXPECT_EQ(forget(), wanted);
-  EXPECT_EQ(value_of(journal_->forgotten_count()), wanted);
+  const std::map<uint32_t, uint64_t> counts = {{kDevice, wanted}};
+  EXPECT_EQ(value_of(journal_->forgotten_counts()), counts);
   const std::vector<JournalRecord> after = walk();
   ASSERT_EQ(after.size(), kLast);
   for (size_t i = 0; i < kLast; ++i) {
     JournalRow row = before[i].row();
     if (is_to_go(before[i])) {
-      row.payload.clear();
-      row.notes.clear();
-      row.loss_before = row.loss_after = 0;
+      blank(&row);
     }
     EXPECT_EQ(after[i].row(), row) << "who, when and the weight stay, and all of the others";
   }
@@ -143,7 +190,7 @@ TEST_F(Forgotten, ACutDropsThemAsAllOthers) {
   while (has_more) {
     ASSERT_EQ(journal_->cut({false, 1, 0}, &has_more), StoreStatus::kOk);
   }
-  EXPECT_EQ(value_of(journal_->forgotten_count()), 0U);
+  EXPECT_TRUE(value_of(journal_->forgotten_counts()).empty());
   EXPECT_EQ(walk().front().sequence(), 139U);
 }
 
@@ -189,6 +236,48 @@ TEST_F(Forgotten, WhatStandsInTheChainForABodyIsProven) {
   change("DELETE FROM forgotten WHERE sequence=(SELECT min(sequence) FROM forgotten)");
   walk(StoreStatus::kCorrupt);
   EXPECT_EQ(journal_->broken_sequence(), first);
+}
+
+constexpr uint64_t kUpdateBefore = 61;  // an update before kBase
+constexpr uint64_t kVersionBefore = 63;
+constexpr uint64_t kUpdateBehind = 116;
+
+TEST_F(Forgotten, AnUpdateThatIsBlankAndHasItsColumnsIsForgotten) {
+  forge(kUpdateBefore, blank);
+  EXPECT_EQ(broken(), 0U);
+}
+
+TEST_F(Forgotten, AColumnOfAForgottenUpdateIsInTheChain) {
+  forge(kUpdateBefore, [](JournalRow* row) {
+    blank(row);
+    row->weight = 1;
+  });
+  EXPECT_EQ(broken(), kUpdateBefore);
+}
+
+TEST_F(Forgotten, ARecordOfAnotherKindIsNotForgotten) {
+  ASSERT_EQ(record_of(kVersionBefore).kind(), RecordKind::kVersion);
+  forge(kVersionBefore, blank);
+  EXPECT_EQ(broken(), kVersionBefore);
+}
+
+TEST_F(Forgotten, AForgottenUpdateIsBlank) {
+  for (const auto& change_row : std::vector<std::function<void(JournalRow*)>>{
+           [](JournalRow* row) { row->payload = {1}; }, [](JournalRow* row) { row->notes = {1}; },
+           [](JournalRow* row) { row->loss_before = 1; }, [](JournalRow* row) { row->loss_after = 1; }}) {
+    forge(kUpdateBefore, [&change_row](JournalRow* row) {
+      blank(row);
+      change_row(row);
+    });
+    EXPECT_EQ(broken(), kUpdateBefore);
+    change("DELETE FROM forgotten");
+    std::filesystem::remove(folder_.file("other" + std::to_string(kUpdateBefore) + ".db"));
+  }
+}
+
+TEST_F(Forgotten, ACheckpointStandsBehindWhatIsForgotten) {
+  forge(kUpdateBehind, blank);
+  EXPECT_EQ(broken(), kUpdateBehind);
 }
 
 }  // namespace

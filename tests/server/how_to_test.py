@@ -180,7 +180,9 @@ class HowTo(unittest.TestCase):
         self.assertIn("Verified OK", self.shell("\n".join(block("audit.md", "sed 's/ signature"))))
         self.assertEqual(server.end(), 0)
         self.assertIn("forgotten=3 ", self.told("audit.md", "gradstream run forget --device NAME", NAME="kitchen"))
-        self.assertIn("state=contained", self.told("audit.md", verify))
+        proven = self.told("audit.md", verify)
+        self.assertIn("state=contained", proven)
+        self.assertIn("checkpoints=1 forgotten=3 forgotten_devices=kitchen", proven)
         for verb in ("run export --out gone.json", "model export --version 0 --out gone.npy"):
             done = subprocess.run(shlex.split(f"gradstream {verb}"), cwd=self.home, env=self.environment,
                                   check=False, text=True, stderr=subprocess.PIPE, timeout=SECONDS_MAX)

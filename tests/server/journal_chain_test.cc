@@ -67,14 +67,8 @@ TEST(JournalChain, IsMadeOfTheBytesThatItsHeaderTells) {
   EXPECT_EQ(first, (ChainHead{0, sha256(start)}));
 
   std::vector<uint8_t> body;
-  for (const uint32_t number : {4U, 0x01020304U, 7U, 6U, 5U, 65535U, 1U, 2U, 3U}) {
-    put(&body, number);
-  }
-  put(&body, uint64_t{0x3ff8000000000000});  // 1.5
   put(&body, bits_of(-1));
   put(&body, bits_of(0.25F));
-  put(&body, uint64_t{0x8877665544332211ULL});
-  put(&body, uint64_t{1700000000000ULL});
   put(&body, uint32_t{3});
   for (const uint8_t byte : {1, 2, 3, 9, 8}) {
     body.push_back(byte);
@@ -83,6 +77,12 @@ TEST(JournalChain, IsMadeOfTheBytesThatItsHeaderTells) {
   std::vector<uint8_t> link(first.chain.begin(), first.chain.end());
   put(&link, uint64_t{1});
   put(&link, uint32_t{2});
+  for (const uint32_t number : {4U, 0x01020304U, 7U, 6U, 5U, 65535U, 1U, 2U, 3U}) {
+    put(&link, number);
+  }
+  put(&link, uint64_t{0x3ff8000000000000});  // 1.5
+  put(&link, uint64_t{0x8877665544332211ULL});
+  put(&link, uint64_t{1700000000000ULL});
   put(&link, static_cast<uint32_t>(body.size()));
   link.insert(link.end(), digest.begin(), digest.end());
   EXPECT_EQ(chain_of({row_of(1)}), (ChainHead{1, sha256(link)}));
@@ -132,12 +132,35 @@ TEST(JournalChain, ItGoesOnFromAnyRecord) {
   EXPECT_EQ(rest.head(), chain_of({row_of(1), row_of(2), row_of(3)}));
 }
 
-// A body that is forgotten leaves its length and its digest, and no later link changes.
-TEST(JournalChain, ADigestStandsForItsBody) {
+// A body that is forgotten leaves its length and its digest, and no later link changes. The columns stay proven.
+TEST(JournalChain, ADigestStandsForItsBodyAlone) {
   const RecordBody forgotten = JournalChain(ChainHead()).body_of(JournalRecord(row_of(2)));
-  JournalChain chain(next_link(chain_of({row_of(1)}), RecordKind::kUpdate, forgotten));
+  JournalRow blank = row_of(2);
+  blank.payload.clear();
+  blank.notes.clear();
+  blank.loss_before = blank.loss_after = 0;
+  JournalChain chain(next_link(chain_of({row_of(1)}), JournalRecord(blank), forgotten));
   EXPECT_TRUE(chain.add(JournalRecord(row_of(3))));
   EXPECT_EQ(chain.head(), chain_of({row_of(1), row_of(2), row_of(3)}));
+  const std::vector<std::function<void(JournalRow*)>> changes = {
+      [](JournalRow* row) { row->kind = RecordKind::kVerdict; },
+      [](JournalRow* row) { ++row->device; },
+      [](JournalRow* row) { ++row->task_sequence; },
+      [](JournalRow* row) { ++row->version; },
+      [](JournalRow* row) { ++row->base_version; },
+      [](JournalRow* row) { ++row->steps_done; },
+      [](JournalRow* row) { ++row->weight; },
+      [](JournalRow* row) { ++row->verdict; },
+      [](JournalRow* row) { ++row->reason; },
+      [](JournalRow* row) { ++row->detail; },
+      [](JournalRow* row) { row->step_scale = 1.25F; },
+      [](JournalRow* row) { row->digest ^= 1; },
+      [](JournalRow* row) { ++row->time_ms; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    JournalRow row = blank;
+    changes[i](&row);
+    EXPECT_NE(next_link(chain_of({row_of(1)}), JournalRecord(row), forgotten), chain_of({row_of(1), row_of(2)})) << i;
+  }
 }
 
 }  // namespace

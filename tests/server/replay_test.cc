@@ -1,9 +1,16 @@
 // From a database to a coordinator: by the newest checkpoint that reads, and in words where the journal was cut.
 #include "server/program/replay.h"
 
+#include <algorithm>
+#include <optional>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/crc32c.h"
+#include "runtime/training/encoding.h"
+#include "server/base/fields.h"
 #include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
@@ -17,6 +24,9 @@ class DamagedStore : public StoreMemory {
  public:
   StoreStatus read_checkpoint(const CheckpointHead& head, std::vector<uint8_t>* out) override {
     const StoreStatus status = StoreMemory::read_checkpoint(head, out);
+    if (forged && forged->head == head) {
+      *out = forged->bytes;
+    }
     if (damaged.contains(head.version)) {
       (*out)[out->size() / 2] ^= 1;
     }
@@ -24,6 +34,7 @@ class DamagedStore : public StoreMemory {
     return status;
   }
   std::set<uint32_t> damaged;
+  std::optional<Checkpoint> forged;  // in the place of the one with its head
   int reads = 0;
 };
 
@@ -121,6 +132,60 @@ TEST(Replay, FiguresForPeopleBeginWhereACheckpointReads) {
   ASSERT_NE(later, nullptr) << f.error;
   EXPECT_EQ(start.version, 5U);
   EXPECT_EQ(later->durable_version(), 5U);
+}
+
+// The bytes with each place of `from` changed to `to`.
+void replace_all(std::vector<uint8_t>* bytes, const std::vector<uint8_t>& from, const std::vector<uint8_t>& to) {
+  for (auto at = bytes->begin(); (at = std::search(at, bytes->end(), from.begin(), from.end())) != bytes->end();) {
+    at = std::copy(to.begin(), to.end(), at);
+  }
+}
+
+template <typename Value>
+std::vector<uint8_t> bytes_of(const Value* values, size_t count) {
+  const auto* const first = reinterpret_cast<const uint8_t*>(values);
+  return {first, first + count * sizeof(Value)};
+}
+
+// As who writes the database: another model in a checkpoint, with the digests and the checksum of that model.
+Checkpoint with_other_model(const Checkpoint& checkpoint, const RunParameters& parameters,
+                            const Coordinator& coordinator) {
+  const size_t size = parameters.model->shape.size();
+  std::vector<Real> model(coordinator.model().model(), coordinator.model().model() + size);
+  const std::vector<uint8_t> before = bytes_of(model.data(), size);
+  const uint64_t digest_before = coordinator.digest();
+  GS_ASSERT(digest_values(kDigestStart, size, model.data()) == digest_before);
+  std::reverse(model.begin(), model.end());
+  const uint64_t digest = digest_values(kDigestStart, size, model.data());
+  Checkpoint forged = checkpoint;
+  replace_all(&forged.bytes, before, bytes_of(model.data(), size));
+  replace_all(&forged.bytes, bytes_of(&digest_before, 1), bytes_of(&digest, 1));
+  const size_t end = forged.bytes.size() - sizeof(uint32_t);
+  const uint32_t checksum = crc32c(0, forged.bytes.data(), end);
+  std::copy_n(bytes_of(&checksum, 1).begin(), sizeof checksum, forged.bytes.begin() + static_cast<std::ptrdiff_t>(end));
+  return forged;
+}
+
+// No disk makes a checkpoint that fits its checksum and is of another model: nothing goes on with it.
+TEST(Replay, ACheckpointOfAnotherModelIsNamed) {
+  Fixture f;
+  const auto honest = f.replay();
+  const Checkpoint forged = with_other_model(f.server.checkpoints.back(), f.server.parameters, *honest);
+  Coordinator alone(7, f.server.parameters, f.server.names, 1, 0);
+  ASSERT_EQ(alone.restore(forged.bytes), Status::kOk) << "it fits itself";
+  uint64_t compared = 0;
+  EXPECT_TRUE(check_checkpoints(f.run, f.server.parameters, f.devices, f.store, &compared, &f.error));
+  EXPECT_EQ(compared, f.server.checkpoints.size());
+  f.store.forged = forged;
+  EXPECT_EQ(f.replay(), nullptr);
+  EXPECT_THAT(f.error, HasSubstr("the checkpoint of run 7 at sequence " + std::to_string(forged.head.sequence) +
+                                 " holds version 6 with digest " + hex(alone.digest())));
+  EXPECT_THAT(f.error, HasSubstr("the journal has version 6 with digest " + hex(honest->digest())));
+  EXPECT_THAT(f.error, HasSubstr("restore the database from a copy"));
+  f.error.clear();
+  EXPECT_FALSE(check_checkpoints(f.run, f.server.parameters, f.devices, f.store, &compared, &f.error));
+  EXPECT_THAT(f.error, HasSubstr(hex(alone.digest())));
+  EXPECT_EQ(f.replay(5)->durable_version(), 5U) << "the checkpoint before it is whole";
 }
 
 }  // namespace
