@@ -206,8 +206,9 @@ class HowTo(unittest.TestCase):
         (self.home / "names.csv").chmod(0o600)
         (self.home / "identities").mkdir()
         said = [self.shell(command) for command in block("enrol.md", "gradstream device add")]
-        states = {row["device"]: row["state"] for row in map(json.loads, said[-1].splitlines())}
+        states = {row["device"]: row["state"] for row in map(json.loads, said[-2].splitlines())}
         self.assertEqual(states, {"kitchen": "disabled", "cellar": "active", "roof": "active"})
+        self.assertIn("device=kitchen index=0 state=disabled", said[-1])
         self.assertIn("kitchen~", (self.home / "kitchen.new").read_text(encoding="utf-8"))
         self.told("certificates.md", "gradstream device enable kitchen")
         self.told("certificates.md", "gradstream device revoke kitchen")
