@@ -134,6 +134,10 @@ def write_config(home, port, kind, keys):
     return path
 
 
+def version_count_of(keys):
+    return keys.get("round_count", ROUNDS) * (2 if keys.get("solver") == "svrg" else 1)
+
+
 def play(folder, home, kind, keys, has_board):
     """(closing lines of the two devices, those of the server's rounds), each as its fields."""
     port = fleet.free_port()
@@ -157,6 +161,10 @@ def play(folder, home, kind, keys, has_board):
         if None in ends:
             lines = [f"{name}: {line}" for name, process in processes.items() for line in list(process.lines)[-8:]]
             raise SystemExit("FAIL: without an end:\n" + "\n".join(lines))
+        # A device may have its end before the server's log has the line.
+        last = f"event=round_closed version={version_count_of(keys)} "
+        if processes["server"].wait_for_line(last, SECONDS_MAX) is None:
+            raise SystemExit(f"FAIL: no line {last}")
         rounds = [line for line in processes["server"].lines if "event=round_closed" in line]
         return [fleet.fields(end) for end in ends], [fleet.fields(line) for line in rounds]
     finally:
@@ -166,8 +174,7 @@ def play(folder, home, kind, keys, has_board):
 
 def faults_of_run(name, ends, rounds):
     """What of one run does not hold; a line for each."""
-    keys = CASES[name][1]
-    version_count = keys.get("round_count", ROUNDS) * (2 if keys.get("solver") == "svrg" else 1)
+    version_count = version_count_of(CASES[name][1])
     digests = {(end["version"], end["digest"]) for end in (*ends, rounds[-1])}
     faults = []
     if len(digests) != 1:
