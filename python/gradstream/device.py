@@ -1,6 +1,7 @@
 """Devices in this process: each has its own identity, data, loss and connection."""
 
 import array
+import contextlib
 import ctypes
 import math
 import pathlib
@@ -92,17 +93,27 @@ def _view(address, kind, count, shape=None):
     return view.cast(code, shape) if shape else view.cast(code)
 
 
+def _check_range(name, value, least, most):
+    """Beyond 32 bits the library would see another number."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}: give a whole number from {least} to {most}")
+
+
 class Loss:
     """A loss of your own, and its gradient where it has one.
 
     f(x, indices) is the mean loss at x over the samples that `indices` names: x is rows x cols floats, indices whole
-    numbers from 0 to count - 1. Both are views of memory that the next call overwrites: copy what you keep. grad(x,
+    numbers from 0 to count - 1. Both are views of memory that the next call overwrites and Client.close() frees: copy
+    what you keep. f returns a number; an exception of it comes out of the call that trains. grad(x,
     indices) is the Euclidean gradient of that mean, rows x cols numbers. Without it forward passes alone train the
     model. shape: (rows, cols) of the run's model. count: samples of the device. name: the run's `problem`.
     """
 
     def __init__(self, f, grad=None, *, shape, count, name="own"):
         self.f, self.grad, self.shape, self.count, self.name = f, grad, tuple(shape), count, name
+        if len(self.shape) != 2:
+            raise ValueError(f"shape is {shape}: give (rows, cols) of the run's model")
+        _check_range("count", count, 1, ROWS_MAX)
 
 
 class _Views(dict):
@@ -120,7 +131,7 @@ class _Views(dict):
 def _rows_of(data):
     """(memory that holds floats row by row, rows, columns) of rows of numbers, or of any two-dimensional array."""
     if numpy is not None:
-        rows = numpy.ascontiguousarray(data, dtype="f4")
+        rows = numpy.array(data, dtype="f4", order="C")  # a copy: who changes the data later changes nothing here
         if rows.ndim != 2:
             raise ValueError(f"data has {rows.ndim} dimensions: give a sample a row, and a value a column")
         if not numpy.isfinite(rows).all():
@@ -143,9 +154,14 @@ class _Calls:
         self.failure, self.shape = None, loss.shape
         f, grad, point, views, gradient = loss.f, loss.grad, None, None, None
 
+        def check_shape(shape):
+            if shape != loss.shape:
+                raise ValueError(f"a gradient has the shape {shape}: give one of {loss.shape}, that of the model")
+
         def evaluate(count):
             try:
-                return f(point, views[count])
+                value = f(point, views[count])
+                return value if type(value) is float else float(value)
             except BaseException as failure:  # C cannot pass it on: Client.poll() does
                 self.failure = failure
                 return math.nan
@@ -154,9 +170,13 @@ class _Calls:
             try:
                 values = grad(point, views[count])
                 if numpy is not None:
+                    values = numpy.asarray(values)
+                    check_shape(values.shape)
                     gradient[...] = values
                 else:
-                    for row, numbers in enumerate(values):
+                    rows = [list(row) for row in values]
+                    check_shape((len(rows), *sorted({len(row) for row in rows})))
+                    for row, numbers in enumerate(rows):
                         for col, number in enumerate(numbers):
                             gradient[row, col] = number
                 return 0
@@ -188,12 +208,17 @@ class Client:
 
     def __init__(self, identity, server, data=None, problem="kpca", *, log=None, floors=True, run=0,
                  arena_bytes=ARENA_BYTES):
-        self._handle = self._calls = self._log = None
+        self._handle = self._calls = self._log = self._log_failure = None
+        self._lock = threading.RLock()  # no thread closes what another one polls
+        _check_range("run", run, 0, 2**32 - 1)
+        _check_range("arena_bytes", arena_bytes, 1, 2**32 - 1)
         is_text = isinstance(identity, str) and "\n" in identity
         text = identity if is_text else pathlib.Path(identity).read_text(encoding="ascii")
         options = _Options(size=ctypes.sizeof(_Options), identity=text.encode(), server=server.encode(), run=run,
                            arena_bytes=arena_bytes, has_floors=1 if floors else 0)
         if isinstance(problem, Loss):
+            if 4 * math.prod(problem.shape) > arena_bytes:
+                raise ValueError(f"a model of {problem.shape} is larger than arena_bytes, {arena_bytes}: raise it")
             self._calls = _Calls(problem)
             options.problem, options.sample_count = problem.name.encode(), problem.count
             options.rows, options.cols = problem.shape
@@ -202,7 +227,13 @@ class Client:
             self._data, options.samples, count, options.dimension = _rows_of([] if data is None else data)
             options.problem, options.sample_count = problem.encode(), min(count, ROWS_MAX + 1)
         if log is not None:
-            options.log = self._log = _LOG(lambda line: log(line.decode("utf-8", "replace")))
+            def show(line):
+                try:
+                    log(line.decode("utf-8", "replace"))
+                except BaseException as failure:  # C cannot pass it on: poll() does
+                    self._log_failure = failure
+
+            options.log = self._log = _LOG(show)
         why = ctypes.c_char_p()
         self._handle = LIBRARY.gs_py_open(ctypes.byref(options), ctypes.byref(why))
         if not self._handle:
@@ -222,8 +253,12 @@ class Client:
     def close(self):
         """Ends the connection. What the server has not acknowledged is lost, as with a device that is reset."""
         if getattr(self, "_handle", None):
-            LIBRARY.gs_py_close(self._handle)
-            self._handle = None
+            if getattr(_inside, "client", None) is self:
+                raise RuntimeError("a loss cannot close its device: it is called from inside of it")
+            with self._lock:
+                handle, self._handle = self._handle, None
+                if handle:
+                    LIBRARY.gs_py_close(handle)
 
     @property
     def handle(self):
@@ -231,20 +266,27 @@ class Client:
             raise ValueError("the client is closed")
         return self._handle
 
+    def _call(self, work):
+        """What work() returns, which calls the loss; raises what the loss or the log has raised meanwhile."""
+        if getattr(_inside, "client", None) is not None:
+            raise RuntimeError("a loss cannot use a device so: it is called from inside of one")
+        with self._lock:
+            _inside.client = self
+            try:
+                value = work()
+            finally:
+                _inside.client = None
+            failure, self._log_failure = self._log_failure, None
+            if self._calls is not None and self._calls.failure is not None:
+                failure, self._calls.failure = self._calls.failure, None
+        if failure is not None:
+            raise failure
+        return value
+
     def poll(self):
         """Does what is due: at most one local step. Seconds until the next call at the latest. Raises what the loss
         has raised."""
-        if getattr(_inside, "is_polled", False):
-            raise RuntimeError("a loss cannot poll a device: it is called from inside of a poll")
-        _inside.is_polled = True
-        try:
-            milliseconds = LIBRARY.gs_py_poll(self.handle)
-        finally:
-            _inside.is_polled = False
-        if self._calls is not None and self._calls.failure is not None:
-            failure, self._calls.failure = self._calls.failure, None
-            raise failure
-        return milliseconds / 1000
+        return self._call(lambda: LIBRARY.gs_py_poll(self.handle)) / 1000
 
     def status(self):
         """A Status."""
@@ -269,11 +311,11 @@ class Client:
         return [list(values[row * raw.cols:(row + 1) * raw.cols]) for row in range(raw.rows)]
 
     def evaluate(self, x, count=1, times=1):
-        """The own loss at x over the first `count` samples, as training asks for it; NaN where it failed."""
+        """The own loss at x over the first `count` samples, as training asks for it. Raises what the loss raises."""
         _, address, rows, cols = kept = _rows_of(x)
         if self._calls is None or (rows, cols) != self.shape():
             raise ValueError("evaluate() takes a device with a Loss, and a point of its shape")
-        value = LIBRARY.gs_py_evaluate(self.handle, address, count, times)
+        value = self._call(lambda: LIBRARY.gs_py_evaluate(self.handle, address, count, times))
         del kept
         return value
 
@@ -286,6 +328,12 @@ class Client:
         return (raw.rows, raw.cols) if raw.has_model else None
 
 
+def _trouble(status):
+    """The last refusal and the link's last fault, for people."""
+    words = [word for word in (status.last_reason, status.last_fault) if word not in ("", "none")]
+    return ", ".join(words) or "no fault"
+
+
 def train(clients, *, seconds=None, until=None):
     """Lets the devices train, in this thread, until each holds the last version of its finished run.
 
@@ -293,11 +341,14 @@ def train(clients, *, seconds=None, until=None):
     seconds: TimeoutError after so long. Raises what a loss has raised.
     """
     end = math.inf if seconds is None else time.monotonic() + seconds
-    handles = (ctypes.c_void_p * len(clients))(*(client.handle for client in clients))
     while not all(client.status().run_finished for client in clients) and not (until is not None and until()):
         if time.monotonic() > end:
-            raise TimeoutError(f"the run is not finished after {seconds} s: "
-                               + "; ".join(client.status().last_fault or "no fault" for client in clients))
+            raise TimeoutError(f"the run is not finished after {seconds} s; the server's log says why. Of the devices: "
+                               + "; ".join(_trouble(client.status()) for client in clients))
         wait = min(client.poll() for client in clients)
         if wait > 0:
-            LIBRARY.gs_py_wait(handles, len(clients), int(1000 * min(wait, 1)))
+            with contextlib.ExitStack() as held:
+                for client in sorted(clients, key=id):  # one order, so that two threads never hold one lock each
+                    held.enter_context(client._lock)
+                handles = (ctypes.c_void_p * len(clients))(*(client.handle for client in clients))
+                LIBRARY.gs_py_wait(handles, len(clients), int(1000 * min(wait, 1)))

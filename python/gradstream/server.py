@@ -1,5 +1,8 @@
 """An aggregation server as a child of this process, for experiments on one machine."""
 
+import atexit
+import json
+import numbers
 import pathlib
 import shutil
 import signal
@@ -11,6 +14,7 @@ import time
 from gradstream.files import history
 from gradstream.programs import ProgramFailed, ask, program
 
+MARK = "# Written by gradstream.Server, which writes it anew.\n"
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 15
 
@@ -29,7 +33,9 @@ def _free_addresses(count):
 def _toml(value):
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, (int, float)) else '"' + str(value) + '"'
+    if isinstance(value, (numbers.Integral, numbers.Real)):  # NumPy's too
+        return repr(int(value) if isinstance(value, numbers.Integral) else float(value))
+    return json.dumps(str(value))  # quoted as TOML's basic strings are
 
 
 class Server:
@@ -47,10 +53,12 @@ class Server:
         self.url = f"http://{page}"
         self.config = self.folder / "gradstream.toml"
         lines = ["[server]", f'listen = "{self.address}"', f'http_listen = "{page}"',
-                 f'database = "{self.folder}/gradstream.db"', 'device_registration = "active"', "",
+                 f'database = {_toml(self.folder / "gradstream.db")}', 'device_registration = "active"', "",
                  "[server.limits]", "store_delay_ms = 1", "", "[run]"]
         lines += [f"{key} = {_toml(value)}" for key, value in {"name": "python", **run}.items()]
-        self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if self.config.exists() and not self.config.read_text(encoding="utf-8").startswith(MARK):
+            raise FileExistsError(f"{self.config} is a configuration of your own: give another folder")
+        self.config.write_text(MARK + "\n".join(lines) + "\n", encoding="utf-8")
         self._process = None
 
     def __enter__(self):
@@ -65,8 +73,10 @@ class Server:
         return ask("gradstream", *words, "--config", self.config)
 
     def enrol(self, name):
-        """The identity of a new device, for Client."""
+        """The identity of a device, for Client; it is made where its file is not there yet."""
         out = self.folder / f"{name}.identity"
+        if out.exists():
+            return out.read_text(encoding="ascii")
         self.ask("device", "add", name, "--out", out)
         return out.read_text(encoding="ascii")
 
@@ -80,7 +90,8 @@ class Server:
 
     def start(self):
         """Returns when devices can connect. Raises ProgramFailed with the server's words."""
-        with open(self.folder / "server.log", "wb") as log:
+        with open(self.folder / "server.log", "ab") as log:
+            atexit.register(self.stop)  # a script that ends takes its server with it
             self._process = subprocess.Popen([program("gradstream"), "serve", "--create", "--config",
                                               str(self.config)],
                                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -104,5 +115,6 @@ class Server:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        atexit.unregister(self.stop)
         if self._is_temporary:
             shutil.rmtree(self.folder, ignore_errors=True)

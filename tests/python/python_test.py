@@ -156,6 +156,41 @@ class Calls(unittest.TestCase):
             self.assertTrue(numpy.isnan(client.evaluate(x, count=10)))  # of nine samples
             self.assertEqual(len(seen), 1)
 
+    def test_what_is_no_number_is_an_error(self):
+        for said, error in ((None, TypeError), ("a", ValueError), (1j, TypeError), (numpy.ones(3), TypeError)):
+            problem = gradstream.Loss(lambda x, indices, said=said: said, shape=(2, 1), count=3)
+            with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=problem) as client:
+                with self.assertRaises(error):
+                    client.evaluate(numpy.zeros((2, 1)))
+                self.assertEqual(client.status().connected, False)
+                client.poll()  # the error was told once
+
+    def test_a_loss_leaves_its_device_alone(self):
+        found = []
+
+        def f(x, indices):
+            for use in (client.close, client.poll):
+                with self.assertRaisesRegex(RuntimeError, "called from inside"):
+                    use()
+            found.append(client.status().connected)
+            return 1.0
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(f, shape=(2, 1), count=3)) as client:
+            self.assertEqual(client.evaluate(numpy.zeros((2, 1))), 1)
+        self.assertEqual(found, [False])
+
+    def test_data_are_copied(self):
+        rows = numpy.ones((4, 2), "f4")
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", rows) as client:
+            self.assertFalse(numpy.shares_memory(client._data, rows))
+
+    def test_a_gradient_of_another_shape_is_an_error(self):
+        calls = device._Calls(gradstream.Loss(lambda x, indices: 0.0, lambda x, indices: numpy.zeros(2), shape=(8, 2),
+                                              count=3))
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(sum, shape=(8, 2), count=3)) as client:
+            calls.show(client.handle)
+            self.assertEqual(calls.gradient(2), 1)
+        self.assertRegex(str(calls.failure), r"shape \(2,\): give one of \(8, 2\)")
+
     def test_what_a_call_costs(self):
         """Printed alone: ./run soak python compares both."""
         empty = device._LOSS(lambda count: 0.0)
@@ -224,6 +259,26 @@ class Refusals(unittest.TestCase):
                 gradstream.Client(*arguments)
         with self.assertRaises(FileNotFoundError):
             gradstream.Client("/no/such.identity", "127.0.0.1:1", rows)
+        for words, more in (("run is -1", {"run": -1}), ("arena_bytes is 8589934592", {"arena_bytes": 8 << 30})):
+            with self.assertRaisesRegex(ValueError, words):
+                gradstream.Client(IDENTITY, "127.0.0.1:1", rows, **more)
+        with self.assertRaisesRegex(ValueError, "larger than arena_bytes"):
+            gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(sum, shape=(32768, 32768), count=1))
+        for words, arguments in (("give .rows, cols.", {"shape": (8,), "count": 1}),
+                                 ("count is 65536", {"shape": (8, 1), "count": 65536})):
+            with self.assertRaisesRegex(ValueError, words):
+                gradstream.Loss(sum, **arguments)
+
+    def test_a_configuration_of_somebody_else_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "gradstream.toml"
+            config.write_text("[run]\n", encoding="utf-8")
+            with self.assertRaisesRegex(FileExistsError, "another folder"):
+                gradstream.Server(folder)
+            self.assertEqual(config.read_text(encoding="utf-8"), "[run]\n")
+            config.unlink()
+            for _ in range(2):
+                gradstream.Server(folder, name='a"b')
 
     def test_a_closed_client(self):
         client = gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1))
