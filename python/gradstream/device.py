@@ -288,10 +288,15 @@ class Client:
         has raised."""
         return self._call(lambda: LIBRARY.gs_py_poll(self.handle)) / 1000
 
+    def _raw_status(self):
+        raw = _Status()
+        with self._lock:
+            LIBRARY.gs_py_get_status(self.handle, ctypes.byref(raw))
+        return raw
+
     def status(self):
         """A Status."""
-        raw = _Status()
-        LIBRARY.gs_py_get_status(self.handle, ctypes.byref(raw))
+        raw = self._raw_status()
         values = {name: getattr(raw, name) for name in Status._fields}
         values.update(digest=f"{raw.digest:016x}" if raw.has_model else "", run_finished=bool(raw.run_finished),
                       connected=bool(raw.connected), last_reason=raw.last_reason.decode(),
@@ -301,11 +306,11 @@ class Client:
     def model(self):
         """The model held, rows x cols numbers: an array of NumPy, or without NumPy a list of rows. None: there is none
         yet. Where the run takes units out, it belongs to samples without them (docs/use_model.md)."""
-        raw = _Status()
-        LIBRARY.gs_py_get_status(self.handle, ctypes.byref(raw))
+        raw = self._raw_status()
         values = (ctypes.c_float * max(1, raw.rows * raw.cols))()
-        if not raw.has_model or LIBRARY.gs_py_get_model(self.handle, values, len(values)) != 0:
-            return None
+        with self._lock:
+            if not raw.has_model or LIBRARY.gs_py_get_model(self.handle, values, len(values)) != 0:
+                return None
         if numpy is not None:
             return numpy.frombuffer(values, dtype="f4").reshape(raw.rows, raw.cols).copy()
         return [list(values[row * raw.cols:(row + 1) * raw.cols]) for row in range(raw.rows)]
@@ -321,8 +326,7 @@ class Client:
 
     def shape(self):
         """(rows, cols) of the own loss, or of the model held; None: there is none yet."""
-        raw = _Status()
-        LIBRARY.gs_py_get_status(self.handle, ctypes.byref(raw))
+        raw = self._raw_status()
         if self._calls is not None:
             return self._calls.shape
         return (raw.rows, raw.cols) if raw.has_model else None

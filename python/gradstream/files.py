@@ -71,12 +71,12 @@ def history(source, *, run=None, token=None):
     with _settings(source) as settings:
         text = ask("gradstream", "history", *settings, *([] if run is None else ["--run", run]))
     names, *rows = csv.reader(io.StringIO(text))
-    return {name: [_cell(row[index]) for row in rows] for index, name in enumerate(names)}
+    return {name: [number_or_text(row[index]) if row[index] else None for row in rows]
+            for index, name in enumerate(names)}
 
 
-def _cell(text):
-    if text == "":
-        return None
+def number_or_text(text):
+    """A whole number, else a float, else the text as it is."""
     for kind in (int, float):
         try:
             return kind(text)

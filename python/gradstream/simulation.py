@@ -3,7 +3,7 @@
 import contextlib
 
 from gradstream.device import Client, Loss, train
-from gradstream.files import _numpy, read_model
+from gradstream.files import _numpy, number_or_text, read_model
 from gradstream.programs import ask
 from gradstream.server import Server
 
@@ -32,14 +32,7 @@ def simulate(shards=None, **options):
 
 def _number(text):
     """A digest has 16 digits, which may all be decimal: it stays a text."""
-    if len(text) == 16 and "." not in text:
-        return text
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+    return text if len(text) == 16 and "." not in text else number_or_text(text)
 
 
 def train_shards(shards, *, loss=None, grad=None, floors=True, seconds=SECONDS_MAX, **run):
