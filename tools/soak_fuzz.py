@@ -4,7 +4,7 @@ A turn is at most ten minutes. A fuzzer that found a crash goes on in its next t
 that reach new code stay in build/fuzz/soak, from soak to soak. At the end each corpus is merged: only inputs that
 reach what no other of it does are kept. Each crash is kept in build/fuzz/crashes, with the command that replays it.
 
-A fuzzer takes at most 2 GiB, and is ended 60 s after its turn.
+A fuzzer takes at most 2 GiB, and is ended 300 s after its turn.
 """
 
 import argparse
