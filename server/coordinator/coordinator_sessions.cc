@@ -357,8 +357,11 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   if (plan.cause == SyncCause::kAhead) {
     ++counters.history.devices_ahead;
+    device.ahead_ms = std::max<uint64_t>(now_ms, 1);
     log_of(device, "device_ahead"_event,
            Fields().add("device", device.name).add("version", pull.version).add("current", ledger.version()), now_ms);
+  } else if (device.ahead_ms != 0 && now_ms >= device.ahead_ms + kForkToldMs) {
+    device.ahead_ms = 0;
   }
   if (plan.snapshot != nullptr) {
     respond_sync(

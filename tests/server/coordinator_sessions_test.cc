@@ -730,5 +730,25 @@ TEST(CoordinatorSessions, AWrongModelIsRepairedAtItsOwnVersionThenByRecords) {
   EXPECT_EQ(server.coordinator->counters().history.devices_ahead, 1U);
 }
 
+TEST(CoordinatorSessions, ADeviceThatHeldALaterVersionIsToldOfForADay) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  const auto is_told = [&server] { return server.coordinator->device_statuses()[0].oddity.holds_later_version; };
+  EXPECT_FALSE(is_told());
+  server.pull(0, true, 55, 1);
+  EXPECT_TRUE(is_told());
+  EXPECT_FALSE(server.coordinator->device_statuses()[1].oddity.holds_later_version);
+  server.pull(0);
+  EXPECT_TRUE(is_told()) << "an operator has the time to see it";
+  server.now_ms += kForkToldMs;
+  server.pull(0);
+  EXPECT_FALSE(is_told());
+  server.pull(0, true, 55, 1);
+  EXPECT_TRUE(is_told()) << "and anew";
+  server.coordinator->on_device_disabled(0, server.now_ms);
+  EXPECT_FALSE(is_told());
+}
+
 }  // namespace
 }  // namespace gradstream
