@@ -157,6 +157,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
       task.version != model_.replica().version()) {
     return Status::kProtocolError;
   }
+  model_.note_journal(task.journal_sequence, task.journal_chain);
   progress_.is_refusal_due = false;
   await_ = Await::kNothing;
   state_ = ClientState::kSync;

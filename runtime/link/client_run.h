@@ -56,6 +56,13 @@ class RunModel {
   Status begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena);
   // The same run in a new session: what may change within a run is taken from its Welcome.
   void renew(const gs_Welcome& welcome) { welcome_ = welcome; }
+  // What the server says of the run's journal within a session takes the place of what its Welcome said. 0: nothing.
+  void note_journal(uint64_t sequence, uint64_t chain) {
+    if (sequence != 0) {
+      welcome_.journal_sequence = sequence;
+      welcome_.journal_chain = chain;
+    }
+  }
 
   const gs_Welcome& welcome() const { return welcome_; }
   Replica& replica() { return replica_; }

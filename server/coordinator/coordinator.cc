@@ -263,7 +263,7 @@ void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now
     return;
   }
   noted.forked_count -= excluded.forked_ms != 0 ? 1 : 0;
-  excluded.forked_ms = 0;  // what it said counts no more
+  excluded.forked_ms = excluded.ahead_ms = 0;  // what it said counts no more
   const bool had_members = ledger.fleet().has_members();
   ledger.fleet().revoke(device);
   const bool asks_others = had_members && !ledger.fleet().has_members();
@@ -392,6 +392,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.sample_count = device.sample_count;
     status.oddity.is_left_out = device.stages.is_left_out;
     status.oddity.knows_other_journal = device.forked_ms != 0;
+    status.oddity.holds_later_version = device.ahead_ms != 0;
     if (const DeviceNorms* const norms = state_->ledger.norms().find(index); norms != nullptr) {
       status.oddity.norm_ratio = norms->ratio();
       status.oddity.clipped_share = norms->clipped_share();

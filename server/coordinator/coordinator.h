@@ -223,8 +223,8 @@ struct LastReason {
 // "out_of_range"; "privacy, floor batch_size".
 std::string refusal_text(const LastReason& last);
 
-// How long a device that knows another journal is told of at least. Reason: its next Hello fits again, since this
-// server has told it a record of its own, and an operator looks once a day.
+// How long a device that knows another journal, or held a later version, is told of at least. Reason: what it says next
+// fits again, since this server has told it a record and a model of its own, and an operator looks once a day.
 inline constexpr uint64_t kForkToldMs = 86'400'000;
 
 // What a device's numbers are beside the others'.
@@ -236,6 +236,7 @@ struct OddityView {
   bool has_long_updates = false;
   double cosine = 0;                 // of the last one to its version's step, where updates are kept until then
   bool knows_other_journal = false;  // on_mark_compared()
+  bool holds_later_version = false;  // than the journal has, or did when it came (device_ahead)
 };
 
 // Who waits for whom.
@@ -321,8 +322,9 @@ class Coordinator {
   uint64_t next_tick_ms() const;
   // All records up to and including sequence are durable.
   void on_persisted(uint64_t sequence, uint64_t now_ms);
-  // The chain with a durable record, the newest one; a shell calls it before start() too. From then on Welcomes name
-  // that record to devices that keep it, and what devices say of one is compared. Without it neither happens.
+  // The chain with a durable record, the newest one; a shell calls it before start() too. From then on Welcomes and
+  // Tasks name that record to devices that keep it, and what devices say of one is compared. Without it neither
+  // happens.
   void note_chain(const ChainHead& head);
   // What the journal has where the device said `said`. A difference is told and changes nothing else: who restores a
   // copy on purpose wants the fleet to go on, and no device can know which history is right. The device counts as one

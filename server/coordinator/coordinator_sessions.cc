@@ -25,6 +25,9 @@ constexpr RateLimit kNewTasks = {1, 4, 60};
 constexpr uint32_t kCopyPieceSize = 65536;
 constexpr RateLimit kCopies = {1, 16};
 constexpr RateLimit kRateLines = {1, 1};
+// Between two records of the journal that a device is told of in one session, ms. Reasons: a copy that was made so long
+// before the device's last task is noticed, and twenty bytes a minute cost a radio nothing.
+constexpr uint64_t kMarkPeriodMs = 60'000;
 
 // Parts of a model that an image knows by a feature. Reason: an older image takes a Welcome with an unknown part for
 // malformed, and then neither trains nor learns what it lacks.
@@ -250,6 +253,19 @@ void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello, uin
   actions.push_back(std::move(action));
 }
 
+// The newest durable record, where the session's device keeps it and is due to be told: it is told now. Else nothing.
+JournalMark Coordinator::State::next_mark(SessionId id, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  DeviceRow& device = ledger.fleet().at(session.device);
+  const bool keeps_marks = has_feature(device.image, gs_Feature_FEATURE_JOURNAL_HEAD);
+  if (!keeps_marks || !noted.mark || noted.mark->sequence == 0 || now_ms < session.mark_due_ms) {
+    return {};
+  }
+  session.mark_due_ms = now_ms + kMarkPeriodMs;
+  device.mark = *noted.mark;
+  return device.mark;
+}
+
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
@@ -277,11 +293,9 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   describe_run(parameters, index, &welcome);
   welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).image.features);
   welcome.abandoned = is_abandoned;
-  if (has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_JOURNAL_HEAD) && noted.mark) {
-    ledger.fleet().at(index).mark = *noted.mark;
-    welcome.journal_sequence = noted.mark->sequence;
-    welcome.journal_chain = noted.mark->sequence != 0 ? noted.mark->chain : 0;
-  }
+  const JournalMark mark = next_mark(id, now_ms);
+  welcome.journal_sequence = mark.sequence;
+  welcome.journal_chain = mark.chain;
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
   if (is_storage_failed && required > durable_sequence) {
@@ -343,8 +357,11 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   if (plan.cause == SyncCause::kAhead) {
     ++counters.history.devices_ahead;
+    device.ahead_ms = std::max<uint64_t>(now_ms, 1);
     log_of(device, "device_ahead"_event,
            Fields().add("device", device.name).add("version", pull.version).add("current", ledger.version()), now_ms);
+  } else if (device.ahead_ms != 0 && now_ms >= device.ahead_ms + kForkToldMs) {
+    device.ahead_ms = 0;
   }
   if (plan.snapshot != nullptr) {
     respond_sync(
@@ -405,7 +422,7 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.task.is_open && device.task.version == version && pull.has_model &&
              (!is_storage_failed || device.task.record_sequence <= durable_sequence)) {
-    send_task(id, index);
+    send_task(id, index, now_ms);
   } else if (is_storage_failed) {
     refuse(id, gs_Reason_REASON_STORAGE);
   } else {
@@ -418,7 +435,7 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
       abandon(index, now_ms);
     }
     issue_task(index, now_ms);
-    send_task(id, index);
+    send_task(id, index, now_ms);
   }
 }
 
@@ -459,7 +476,7 @@ uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
   return timed_step_count(parameters, device.step_time_us, budget_ms);
 }
 
-void Coordinator::State::send_task(SessionId id, uint32_t index) {
+void Coordinator::State::send_task(SessionId id, uint32_t index, uint64_t now_ms) {
   const DeviceRow& device = ledger.fleet().at(index);
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_task_tag;
@@ -472,6 +489,9 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.evaluates = task.evaluates && device.image.can_evaluate;
   write_task(task, &message.body.task);
   message.body.task.digest = ledger.digest();
+  const JournalMark mark = next_mark(id, now_ms);
+  message.body.task.journal_sequence = mark.sequence;
+  message.body.task.journal_chain = mark.chain;
   respond(id, message, device.task.record_sequence);
 }
 

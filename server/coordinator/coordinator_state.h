@@ -48,6 +48,7 @@ struct Coordinator::State {
     bool has_pulled = false;   // so that hold_max_ms is known
     uint32_t hold_max_ms = 0;  // of its last Pull
     uint32_t acked_task = 0;   // whose Ack stood for a Pull last, and that Pull was not given up; 0: of none
+    uint64_t mark_due_ms = 0;  // from then on the device is told of a newer record of the journal
   };
   struct WaitingPull {
     gs_Pull pull = {};
@@ -212,6 +213,7 @@ struct Coordinator::State {
   void log_lacks(const DeviceRow& device, const gs_Hello& hello);
   void compare_mark(uint32_t device, const gs_Hello& hello, uint64_t now_ms);
   void forgive_fork(DeviceRow* row, uint64_t now_ms);
+  JournalMark next_mark(SessionId id, uint64_t now_ms);
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
@@ -235,7 +237,7 @@ struct Coordinator::State {
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   void issue_task(uint32_t device, uint64_t now_ms);
   uint32_t task_step_count(uint32_t device, uint64_t now_ms);
-  void send_task(SessionId id, uint32_t device);
+  void send_task(SessionId id, uint32_t device, uint64_t now_ms);
   void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
   void judge_again(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);

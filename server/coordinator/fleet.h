@@ -162,8 +162,9 @@ struct DeviceRow {
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
-  JournalMark mark;        // that its last Welcome named
+  JournalMark mark;        // that it was told of last, by a Welcome or a Task
   uint64_t forked_ms = 0;  // when it last said one that does not fit (Coordinator::on_mark_compared()); 0: none counts
+  uint64_t ahead_ms = 0;   // when it last held a version that is not there yet; 0: that counts no more
   gs_StatusReport report = {};
 };
 

@@ -91,7 +91,9 @@ StoreStatus check_heads(SqliteStore& journal, const RunRow& run, std::span<const
   GS_TRY_STORE(journal.walk_chain(
       [&](const JournalRecord& record, const ChainHead& with_it) { return check.take(record, with_it); }));
   check.end();
-  return StoreStatus::kOk;
+  const bool is_short = out->finding == HeadFinding::kMissing;
+  const bool is_unproven = out->finding == HeadFinding::kContained && out->contained == 0;
+  return is_short || is_unproven ? journal.check_pages() : StoreStatus::kOk;
 }
 
 }  // namespace gradstream

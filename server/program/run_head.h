@@ -37,7 +37,8 @@ struct HeadReport {
 };
 
 // Reads the whole journal, and proves its chain on the way. heads: in order of their sequence. kCorrupt: the chain
-// breaks, and journal.broken_sequence() says where.
+// breaks, and journal.broken_sequence() says where. Where records are missing, pages may be damaged and have lost them:
+// then it reads the whole file, and kCorrupt is such a page.
 StoreStatus check_heads(SqliteStore& journal, const RunRow& run, std::span<const JournalHead> heads, HeadReport* out);
 
 }  // namespace gradstream

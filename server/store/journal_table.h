@@ -75,6 +75,8 @@ class SqliteStore : public Store {
   // it, and checkpoints before it go. All of it or nothing. *count: updates whose body went. The bytes are in the file
   // until scrub().
   StoreStatus forget(uint32_t device, const CheckpointHead& base, uint64_t* count);
+  // Reads every page of the file: kCorrupt where SQLite finds a fault in one. A page may lose rows and say nothing.
+  StoreStatus check_pages() { return database_.check_pages(); }
   // How many bodies were forgotten, by device.
   Expected<std::map<uint32_t, uint64_t>> forgotten_counts();
   // Writes the whole file anew and empties its log: nothing that was deleted or overwritten is left in either. kBusy:

@@ -20,7 +20,7 @@ constexpr const char* kIds[] = {
     "diverged",        "waits_for_device", "not_capable",     "never_connected",  "silent",       "not_improving",
     "updates_refused", "disk_low",         "clock_behind",    "certificate_ends", "places_short", "connections_refused",
     "units_outlier",   "update_outlier",   "cannot_evaluate", "no_loss",          "old_firmware", "still_falling",
-    "settled",         "paused",           "journal_forked",
+    "settled",         "paused",           "journal_forked",  "device_ahead",
 };
 
 bool is_over(gs_RunState state) {
@@ -48,6 +48,7 @@ struct FleetView {
   SentenceNames left_out;
   SentenceNames long_updates;
   SentenceNames forked;  // they know another journal
+  SentenceNames ahead;   // they hold a later version, and are not among these
   SentenceNames without_evaluation;
   std::map<std::string, OldFirmware> old_firmware;  // by board
   std::map<std::string, SentenceNames> lacking;     // by what they lack
@@ -110,6 +111,8 @@ void add_device(const DeviceStatus& device, const WatchSnapshot& s, FleetView* o
   }
   if (device.oddity.knows_other_journal) {
     out->forked.add(device.name);
+  } else if (device.oddity.holds_later_version) {
+    out->ahead.add(device.name);
   }
   const bool can_evaluate = (device.image.features >> static_cast<uint32_t>(gs_Feature_FEATURE_EVALUATION) & 1U) != 0;
   if (is_heard && !can_evaluate && asks_for_evaluations(s)) {
@@ -189,20 +192,29 @@ void add_storage(Sentences* out) {
   }
 }
 
-// Several devices that lie are rarer than a copy that was restored. One that does is not.
-void add_fork(Sentences* out) {
-  const SentenceNames& names = out->fleet.forked;
+// Devices say what the database does not have. Several that lie are rarer than a copy that was restored. One that does
+// is not.
+void add_history(const char* id, const SentenceNames& names, const std::string& what, const std::string& cause,
+                 const std::string& remedy, Sentences* out) {
   if (names.count() == 0) {
     return;
   }
   const bool is_alone = names.count() == 1 && out->fleet.count > 1;
-  out->add(
-      "journal_forked", is_alone ? AttentionLevel::kAdvice : AttentionLevel::kSlows,
-      names.of(out->fleet.count) + names.which(" knows", " know") +
-          " records of this run that the database does not have" +
-          (is_alone ? ", or says so: one device alone may lie." : ": it is an older copy, or was changed."),
-      "After a restore on purpose nothing is to be done. Else prove the journal by heads that were kept elsewhere.",
-      "gradstream run verify --head heads.log --public head.key.pub");
+  out->add(id, is_alone ? AttentionLevel::kAdvice : AttentionLevel::kSlows,
+           names.of(out->fleet.count) + what + " of this run that the database does not have" +
+               (is_alone ? ", or says so: one device alone may lie." : cause),
+           "After a restore on purpose nothing is to be done. Else " + remedy,
+           "gradstream run verify --head heads.log --public head.key.pub");
+}
+
+void add_fork(Sentences* out) {
+  const SentenceNames& forked = out->fleet.forked;
+  const SentenceNames& ahead = out->fleet.ahead;
+  add_history("journal_forked", forked, std::string(forked.which(" knows", " know")) + " records",
+              ": it is an older copy, or was changed.", "prove the journal by heads that were kept elsewhere.", out);
+  add_history("device_ahead", ahead, ahead.which(" held a later version", " held later versions"),
+              ": it is an older copy.",
+              "put the newest copy back, or prove the journal by heads that were kept elsewhere.", out);
 }
 
 // ---- The run ----

@@ -326,6 +326,7 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .add("clipped_share", device.oddity.clipped_share)
       .add("cosine", device.oddity.cosine)
       .add("journal_forked", device.oddity.knows_other_journal)
+      .add("ahead", device.oddity.holds_later_version)
       .add("board", device.board)
       .add("firmware", device.firmware_version)
       .word("reset_cause", reset_cause_text(device.image.reset_cause))

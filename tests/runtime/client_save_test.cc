@@ -344,6 +344,34 @@ TEST(ClientSave, WhatTheServerSaysOfItsJournalComesBackAfterAReset) {
   ASSERT_TRUE(link.run_to_end());
 }
 
+// Defect: in a session that lasts for a day a device knew the journal of its beginning alone.
+TEST(ClientSave, WhatATaskSaysOfTheJournalTakesThePlaceOfWhatTheWelcomeSaid) {
+  FakeRun run;
+  run.round_count = 8;
+  FakeServer server(run);
+  FakeDevice device;
+  FakeLink link(device, server);
+  uint32_t task_count = 0;
+  server.edit = [&](ServerMessage& message) {
+    saying_of_journal({12, 34})(message);
+    if (message.which_body == gs_ServerMessage_task_tag && ++task_count == 2) {
+      message.body.task.journal_sequence = 56;
+      message.body.task.journal_chain = 78;
+    }
+  };
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 1; }));
+  link.restart();
+  ASSERT_TRUE(link.run_to(ClientState::kHello));
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(journal_of(server.last_hello), (JournalWords{12, 34})) << "the first Task said nothing";
+  const size_t before = link.saves.size();
+  ASSERT_TRUE(link.run_until([&] { return task_count == 4 && link.saves.size() > before + 1; }));
+  link.restart();
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));
+  EXPECT_EQ(journal_of(server.last_hello), (JournalWords{56, 78})) << "the third said nothing: the second one's stays";
+  ASSERT_TRUE(link.run_to_end());
+}
+
 // The pair costs no write of its own: a run with it saves as often as a run without.
 TEST(ClientSave, WhatTheServerSaysOfItsJournalCostsNoWrite) {
   size_t saves[2] = {};

@@ -404,6 +404,27 @@ TEST_F(AttentionTest, DevicesThatKnowAnotherJournal) {
   EXPECT_EQ(said("journal_forked").text, "");
 }
 
+TEST_F(AttentionTest, DevicesThatHeldALaterVersion) {
+  devices_[2].oddity.holds_later_version = true;
+  const Attention one = said("device_ahead");
+  EXPECT_EQ(one.text,
+            "pump-3 held a later version of this run that the database does not have, or says so: one device alone may "
+            "lie.");
+  EXPECT_EQ(one.level, AttentionLevel::kAdvice);
+  devices_[4].oddity.holds_later_version = true;
+  const Attention two = said("device_ahead");
+  EXPECT_EQ(two.text,
+            "2 of 12 devices (pump-3 and pump-5) held later versions of this run that the database does not have: it "
+            "is an older copy.");
+  EXPECT_EQ(two.level, AttentionLevel::kSlows);
+  EXPECT_THAT(two.remedy, HasSubstr("restore on purpose"));
+  devices_[4].oddity.knows_other_journal = true;
+  EXPECT_THAT(said("journal_forked").text, HasSubstr("pump-5"));
+  EXPECT_THAT(said("device_ahead").text, testing::Not(HasSubstr("pump-5"))) << "of one device one sentence says so";
+  devices_[2].is_revoked = true;
+  EXPECT_EQ(said("device_ahead").text, "");
+}
+
 TEST_F(AttentionTest, UnitsEvaluationsAndFirmware) {
   s_.outliers = {{"pump-4", 7, 100, 3.25}};
   EXPECT_EQ(said("units_outlier").text,

@@ -185,6 +185,74 @@ TEST(CoordinatorSessions, DevicesThatKnowAnotherJournalAreCounted) {
   EXPECT_TRUE(knows_other(3)) << "a difference counts anew";
 }
 
+// Defect: a copy that was made while a session lasted was noticed by nobody, as Welcome alone named a record.
+TEST(CoordinatorSessions, ACopyOfTheMiddleOfASessionIsNamed) {
+  KnownJournal known;
+  TestServer& server = known.server;
+  const gs_Welcome welcome = welcome_of(server, 2);
+  const size_t copied = server.store.records().size();
+  EXPECT_EQ(server.task(2)->journal_sequence, 0U) << "its Welcome was just now";
+  server.now_ms += 59'999;
+  server.round(4);
+  EXPECT_EQ(server.task(2)->journal_sequence, 0U) << "once a minute";
+  server.now_ms += 1;
+  server.pull(2);
+  const gs_Task told = *server.task(2);
+  EXPECT_GT(told.journal_sequence, copied);
+  EXPECT_LE(told.journal_sequence, server.store.records().back().sequence());
+  EXPECT_EQ(find_mark(server.store, {told.journal_sequence, told.journal_chain}), MarkFinding::kSame);
+  server.now_ms += 59'999;
+  server.round(4);
+  server.pull(2);
+  EXPECT_NE(server.task(2)->task_sequence, told.task_sequence);
+  EXPECT_EQ(server.task(2)->journal_sequence, 0U) << "not a minute after the last one";
+
+  gs_Hello hello = hello_with(welcome);
+  const auto older = known.restored(copied);
+  older->hello(2, hello);
+  EXPECT_EQ(older->coordinator->counters().history.journal_forked, 0U) << "what the Welcome named is in the copy";
+  hello.journal_sequence = told.journal_sequence;
+  hello.journal_chain = told.journal_chain;
+  older->hello(2, hello);
+  EXPECT_TRUE(older->has_log("finding=no_such_record"));
+  const auto clone = known.restored(copied);
+  clone->join(4);
+  while (clone->coordinator->last_sequence() <= told.journal_sequence) {
+    clone->round(4);
+  }
+  clone->hello(2, hello);
+  EXPECT_TRUE(clone->has_log("finding=another_record"));
+  server.hello(2, hello);
+  EXPECT_EQ(server.coordinator->counters().history.journal_forked, 0U) << "its own journal has it";
+}
+
+TEST(CoordinatorSessions, AnOldImageIsToldOfNoRecordByATask) {
+  KnownJournal known;
+  gs_Hello old_image = good_hello(1);
+  old_image.capabilities.features &= ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_JOURNAL_HEAD));
+  known.server.hello(2, old_image);
+  known.server.now_ms += 3'600'000;
+  known.server.pull(2);
+  ASSERT_NE(known.server.task(2), nullptr);
+  EXPECT_EQ(known.server.task(2)->journal_sequence, 0U);
+  EXPECT_EQ(known.server.task(2)->journal_chain, 0U);
+}
+
+// Nothing was durable when the device came: it need not wait for a minute.
+TEST(CoordinatorSessions, TheFirstTaskNamesARecordWhereTheWelcomeCouldNot) {
+  TestServer server(scalar_parameters());
+  server.notes_chain = true;
+  server.is_auto_persist = false;
+  server.start();
+  server.hello(0);
+  server.persist();
+  EXPECT_EQ(welcome_of(server, 0).journal_sequence, 0U);
+  server.pull(0, false, 0, 0);
+  server.persist();
+  ASSERT_NE(server.task(0), nullptr);
+  EXPECT_GT(server.task(0)->journal_sequence, 0U);
+}
+
 TEST(CoordinatorSessions, AHistoryThatWentAnotherWayIsNamed) {
   KnownJournal known;
   known.server.hello(2, good_hello(1));
@@ -660,6 +728,26 @@ TEST(CoordinatorSessions, AWrongModelIsRepairedAtItsOwnVersionThenByRecords) {
   EXPECT_EQ(replica.snapshots, 3U);
   EXPECT_EQ(server.coordinator->counters().digest_mismatches, 1U) << "no fault of its memory";
   EXPECT_EQ(server.coordinator->counters().history.devices_ahead, 1U);
+}
+
+TEST(CoordinatorSessions, ADeviceThatHeldALaterVersionIsToldOfForADay) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  const auto is_told = [&server] { return server.coordinator->device_statuses()[0].oddity.holds_later_version; };
+  EXPECT_FALSE(is_told());
+  server.pull(0, true, 55, 1);
+  EXPECT_TRUE(is_told());
+  EXPECT_FALSE(server.coordinator->device_statuses()[1].oddity.holds_later_version);
+  server.pull(0);
+  EXPECT_TRUE(is_told()) << "an operator has the time to see it";
+  server.now_ms += kForkToldMs;
+  server.pull(0);
+  EXPECT_FALSE(is_told());
+  server.pull(0, true, 55, 1);
+  EXPECT_TRUE(is_told()) << "and anew";
+  server.coordinator->on_device_disabled(0, server.now_ms);
+  EXPECT_FALSE(is_told());
 }
 
 }  // namespace

@@ -116,6 +116,13 @@ export const NEEDS = [
     command: 'gradstream run verify --head heads.log --public head.key.pub',
   },
   {
+    id: 'device_ahead',
+    level: 'slows',
+    text: '2 of 12 devices (pump-3 and pump-5) held later versions of this run that the database does not have: it is an older copy.',
+    remedy: 'After a restore on purpose nothing is to be done. Else put the newest copy back, or prove the journal by heads that were kept elsewhere.',
+    command: 'gradstream run verify --head heads.log --public head.key.pub',
+  },
+  {
     id: 'disk_low',
     level: 'advice',
     text: 'The file system of the database has 800 MiB free of 29 GiB, and less than 1.0 GiB is little.',

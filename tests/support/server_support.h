@@ -285,7 +285,7 @@ class TestServer {
   std::map<size_t, std::string> states;  // of the coordinator, by how many records were durable when it stood still
   uint64_t now_ms = 1000;
   bool is_auto_persist = true;
-  bool notes_chain = false;  // Welcomes name the journal
+  bool notes_chain = false;  // Welcomes and Tasks name the journal
 
  private:
   struct LogLine {
