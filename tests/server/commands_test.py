@@ -489,7 +489,10 @@ class Commands(unittest.TestCase):
         self.enrol()
         told = self.verb("device", "show", "a")
         self.assertRegex(told, r'^device=a index=0 state=active created_ms=\d+ created="20\d\d-\d\d-\d\d .* UTC" '
-                               r"generation=0 told_by_server=no\n$")
+                               r'generation=0 told_by_server=no why="server.http_listen is not set, .*"\n$')
+        address = f"127.0.0.1:{self.free_port()}"
+        self.assertRegex(self.verb("device", "show", "a", "--set", f"server.http_listen={address}"),
+                         f'told_by_server=no why="no server answers at server.http_listen {address}; ')
         self.assertIn("no device nobody", self.verb("device", "show", "nobody", code=NOT_FOUND))
         server, port = self.serve_watched()
         server.wait_for("event=version version=0")
