@@ -508,7 +508,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
 
     def test_a_name_is_explained(self):
-        self.assertRegex(self.run_program("explain", "wrong_shape"), r'^refusal=wrong_shape of=work meaning=".*"\n$')
+        self.assertRegex(self.run_program("explain", "wrong_shape"),
+                         r'^event=wrong_shape of=client .*\nrefusal=wrong_shape of=work meaning=".*"\n$')
         self.assertRegex(self.run_program("explain", "draining"), r"^event=draining level=info ")
         self.assertIn("no event and no refusal is called drainin; the nearest name is draining",
                       self.run_program("explain", "drainin", code=NOT_FOUND))
