@@ -16,7 +16,7 @@ namespace gradstream {
 
 namespace {
 
-constexpr std::string_view kLevelTexts[] = {"debug", "info", "warn", "error"};
+constexpr std::string_view kLevelTexts[] = {"debug", "info", "warning", "error"};  // as spdlog prints them
 constexpr spdlog::level::level_enum kSpdlogLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
                                                        spdlog::level::err};
 
@@ -27,7 +27,7 @@ class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
     if (file_.lost_count() > 0) {
       constexpr const EventRow& kLost = "log_lines_lost"_event;
       const std::string text =
-          std::string("event=") + kLost.id + " " + Fields().add("count", file_.lost_count()).text();
+          std::string("event=") + kLost.id + " " + fields_of(kLost, Fields().add("count", file_.lost_count())).text();
       (void)file_.write_count(format({message.logger_name, kSpdlogLevels[static_cast<size_t>(kLost.level)], text}));
     }
     (void)file_.write(format(message));
@@ -85,6 +85,9 @@ void write(const EventRow& event, LogLevel level, std::string_view pairs) {
 }  // namespace
 
 bool parse_log_level(std::string_view text, LogLevel* out) {
+  if (text == "warn") {
+    text = kLevelTexts[static_cast<size_t>(LogLevel::kWarn)];
+  }
   for (size_t i = 0; i < std::size(kLevelTexts); ++i) {
     if (text == kLevelTexts[i]) {
       *out = static_cast<LogLevel>(i);

@@ -13,7 +13,8 @@
 
 namespace gradstream {
 
-// "debug", "info", "warn" or "error"; false for any other text.
+// "debug", "info", "warning" (or "warn", as configurations of older releases have it) or "error"; false for any other
+// text.
 bool parse_log_level(std::string_view text, LogLevel* out);
 std::string_view log_level_text(LogLevel level);
 

@@ -1,5 +1,5 @@
 // The catalogue of refusals: why a device, an update, a task or a peer was turned away, by the names that log lines
-// (reason=...), the counters of /metrics and the page have.
+// (reason=...), the counters of /metrics, the page and the doctor (cause=...) have.
 //
 // Pure. The page's words and docs/reference/events.md are compared with it, word by word.
 #ifndef GRADSTREAM_SERVER_BASE_REFUSAL_CATALOGUE_H_
@@ -13,10 +13,11 @@ namespace gradstream {
 
 // What is turned away.
 enum class RefusalKind : uint8_t {
-  kWork,  // an update, a task, a message or a session of a device: reason of update_refused and the like
-  kKey,   // a claim or a new key: reason of claim_refused and key_change_refused
-  kHttp,  // a peer of the HTTP port: reason of http_refused
-  kPeer,  // peers of the port for devices, by the counter that counts them
+  kWork,    // an update, a task, a message or a session of a device: reason of update_refused and the like
+  kKey,     // a claim or a new key: reason of claim_refused and key_change_refused
+  kHttp,    // a peer of the HTTP port: reason of http_refused
+  kPeer,    // peers of the port for devices, by the counter that counts them
+  kDoctor,  // what keeps a device from its server: cause of gradstream doctor
 };
 
 struct RefusalRow {

@@ -16,7 +16,10 @@ gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& up
   if (upload.base_version != ledger.fleet().at(index).task.version) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
-  if (ledger.is_over() || upload.base_version != ledger.version()) {
+  if (ledger.is_over()) {
+    return gs_Reason_REASON_UNKNOWN_RUN;
+  }
+  if (upload.base_version != ledger.version()) {
     return gs_Reason_REASON_TOO_STALE;
   }
   if (!is_of_base(upload)) {

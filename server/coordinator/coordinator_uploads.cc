@@ -44,7 +44,8 @@ void Coordinator::State::compare_content(uint32_t index, const Upload& upload, u
   DeviceRow& device = ledger.fleet().at(index);
   if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
     ++counters.updates_changed;
-    log_refusal("update_changed"_event, index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
+    log_of(device, "update_changed"_event, Fields().add("device", device.name).add("task", upload.task_sequence),
+           now_ms);
   }
   device.content_task = upload.task_sequence;
   device.content_crc32c = upload.crc32c;
@@ -182,8 +183,11 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   if (upload.base_version != device.task.version) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
+  if (ledger.is_over()) {
+    return gs_Reason_REASON_UNKNOWN_RUN;
+  }
   // Before its numbers: what an older version asked for may have been another phase's.
-  if (ledger.is_over() || is_too_stale(upload)) {
+  if (is_too_stale(upload)) {
     return gs_Reason_REASON_TOO_STALE;
   }
   if (!is_of_base(upload)) {

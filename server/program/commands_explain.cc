@@ -1,10 +1,12 @@
-// `gradstream explain`: the catalogues of events and refusals, for people, scripts and docs/reference/events.md.
+// `gradstream explain`: the catalogues of the server's and the client's events, and of refusals, for people, scripts
+// and docs/reference/events.md.
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "host/standard_files.h"
+#include "server/base/client_catalogue.h"
 #include "server/base/event_catalogue.h"
 #include "server/base/log.h"
 #include "server/base/refusal_catalogue.h"
@@ -21,7 +23,8 @@ struct KindWord {
 constexpr KindWord kKindWords[] = {{RefusalKind::kWork, "work"},
                                    {RefusalKind::kKey, "key"},
                                    {RefusalKind::kHttp, "http"},
-                                   {RefusalKind::kPeer, "peer"}};
+                                   {RefusalKind::kPeer, "peer"},
+                                   {RefusalKind::kDoctor, "doctor"}};
 
 const char* kind_word(RefusalKind kind) {
   for (const KindWord& row : kKindWords) {
@@ -62,6 +65,10 @@ std::string markdown() {
     text += std::string("| `") + row.id + "` | " + std::string(log_level_text(row.level)) + " | " +
             marked(row.meaning) + more + " | " + marked(remedy_of(row.remedy)) + " |\n";
   }
+  text += "\n## The client\n\n| event | meaning | what to do |\n|---|---|---|\n";
+  for (const ClientEventRow& row : kClientEvents) {
+    text += std::string("| `") + row.id + "` | " + marked(row.meaning) + " | " + marked(remedy_of(row.remedy)) + " |\n";
+  }
   text += "\n## Refusals\n\n| refusal | of | meaning | what to do |\n|---|---|---|---|\n";
   for (const RefusalRow& row : refusals()) {
     text += std::string("| `") + row.id + "` | " + kind_word(row.kind) + " | " + marked(row.meaning) + " | " +
@@ -94,6 +101,18 @@ int explain(const CommonOptions& options, const std::string& name, bool as_markd
       line.add("page", std::string("docs/") + row.page);
     }
     line.print(options);
+  }
+  for (const ClientEventRow& row : kClientEvents) {
+    known.emplace_back(row.id);
+    if (name.empty() || name == row.id) {
+      is_found = true;
+      OutputLine()
+          .add("event", row.id)
+          .add("of", "client")
+          .add_quoted("meaning", row.meaning)
+          .add_quoted("remedy", remedy_of(row.remedy))
+          .print(options);
+    }
   }
   for (const RefusalRow& row : refusals()) {
     known.emplace_back(row.id);

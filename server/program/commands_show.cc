@@ -33,8 +33,13 @@ void add_value(const std::string& key, const nlohmann::json& value, OutputLine* 
   }
 }
 
-// The device's row of /status/devices. None: no server tells.
-std::optional<nlohmann::json> ask_device(const ServerConfig& server, const std::string& name) {
+// The device's row of /status/devices. None: no server tells, and *why is a sentence.
+std::optional<nlohmann::json> ask_device(const ServerConfig& server, const std::string& name, std::string* why) {
+  if (server.http_listen.empty()) {
+    *why = "server.http_listen is not set, by which a running server is asked; set it and start the server again";
+    return std::nullopt;
+  }
+  *why = "no server answers at server.http_listen " + server.http_listen + "; see gradstream status";
   const std::optional<std::string> body = ask_server(server, "/status/devices");
   nlohmann::json answer = body ? nlohmann::json::parse(*body, nullptr, false) : nlohmann::json();
   if (!answer.is_object() || !answer.contains("devices") || !answer["devices"].is_array()) {
@@ -45,6 +50,7 @@ std::optional<nlohmann::json> ask_device(const ServerConfig& server, const std::
       return std::move(row);
     }
   }
+  *why = "the server does not have it in its table, which is a moment old; ask again";
   return std::nullopt;
 }
 
@@ -76,13 +82,16 @@ int device_show(const CommonOptions& options, const std::string& name) {
   if (!*device) {
     return fail(kExitNotFound, "no device " + name + "; `gradstream device list` shows all");
   }
-  const std::optional<nlohmann::json> live = ask_device(opened.config.server, name);
+  std::string why;
+  const std::optional<nlohmann::json> live = ask_device(opened.config.server, name, &why);
   OutputLine identity;
   add_identity(**device, std::max(*latest_ms, wall_clock_ms()), &identity);
-  identity.add_flag("told_by_server", live.has_value()).print(options);
+  identity.add_flag("told_by_server", live.has_value());
   if (!live) {
+    identity.add_quoted("why", why).print(options);
     return kExitOk;
   }
+  identity.print(options);
   OutputLine work;
   for (const auto& [key, value] : live->items()) {
     if (key != "index") {

@@ -177,7 +177,7 @@ void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   LogLevel ignored_level;
   const TomlNode* const level = table.find("log_level");
   if (level != nullptr && !parse_log_level(out->log_level, &ignored_level)) {
-    reader.error(level, "server.log_level: expected one of \"debug\", \"info\", \"warn\", \"error\"");
+    reader.error(level, "server.log_level: expected one of \"debug\", \"info\", \"warning\", \"error\"");
   }
   Tcp::endpoint ignored_endpoint;
   const TomlNode* const listen = table.find("listen");

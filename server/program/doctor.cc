@@ -20,6 +20,7 @@
 #include "runtime/link/tls.h"
 #include "runtime/link/transport.h"
 #include "runtime/wire/identity.h"
+#include "server/base/refusal_catalogue.h"
 #include "server/base/secret.h"
 #include "server/base/text_file.h"
 
@@ -126,10 +127,13 @@ bool wait_for(int socket, int16_t events, const Deadline& deadline) {
   return count > 0;
 }
 
-void conclude(Diagnosis* out, const char* cause, std::string detail, const char* remedy) {
+// remedy: where this end knows more than the catalogue's row of the cause; null: that row's.
+void conclude(Diagnosis* out, const char* cause, std::string detail, const char* remedy = nullptr) {
+  const RefusalRow* const row = find_refusal(RefusalKind::kDoctor, cause);
+  GS_ASSERT(row != nullptr);
   out->cause = cause;
   out->detail = std::move(detail);
-  out->remedy = remedy;
+  out->remedy = remedy != nullptr ? remedy : row->remedy;
 }
 
 bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* out) {
@@ -145,8 +149,7 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
   SecretText text;
   constexpr uint64_t kFileSizeMax = 65536;  // parse_identity() tells of what is too long for an identity
   if (const Objection problem = read_text_file(options.identity_file, kFileSizeMax, &*text)) {
-    conclude(out, "identity_file", options.identity_file + " " + problem.sentence,
-             "give the file that `gradstream device add` wrote, and read it as its owner");
+    conclude(out, "identity_file", options.identity_file + " " + problem.sentence);
     return false;
   }
   uint32_t line = 0;
@@ -165,20 +168,18 @@ bool read_certificate(const DoctorOptions& options, Credentials* out, Diagnosis*
   CredentialBundle bundle;
   const Objection problem = load_credentials(options.certificate, CertificateRole::kDevice, &bundle, out);
   if (problem) {
-    conclude(diagnosis, "certificate_file", problem.sentence, "see docs/how-to/certificates.md");
+    conclude(diagnosis, "certificate_file", problem.sentence);
   }
   return !problem;
 }
 
 void conclude_connect(int cause, Diagnosis* out) {
   if (cause == ECONNREFUSED) {
-    conclude(out, "nothing_listening", std::strerror(cause),
-             "start `gradstream serve`, and compare the port with server.listen; 127.0.0.1 there is for this machine");
+    conclude(out, "nothing_listening", std::strerror(cause));
   } else if (cause == ETIMEDOUT) {
-    conclude(out, "no_answer", "no answer to the connection",
-             "check the address, that the machine is up, and the firewalls between: one of them drops the packets");
+    conclude(out, "no_answer", "no answer to the connection");
   } else {
-    conclude(out, "unreachable", std::strerror(cause), "check address, route and network of this machine");
+    conclude(out, "unreachable", std::strerror(cause));
   }
 }
 
@@ -218,8 +219,7 @@ bool connect_by_name(const DoctorOptions& options, Link* link, Diagnosis* out) {
   const int code = getaddrinfo(options.host.c_str(), options.port.c_str(), &hints, &list);
   const Addresses addresses(list);
   if (code != 0) {
-    conclude(out, "dns", options.host + ": " + gai_strerror(code),
-             "check the name, /etc/hosts and the resolver, or use the address");
+    conclude(out, "dns", options.host + ": " + gai_strerror(code));
     return false;
   }
   out->step = "connect";
@@ -240,10 +240,7 @@ bool conclude_certificate_alert(int alert, const char* text, const std::string& 
                             : alert == kAlertMissingExtension       ? "no_certificates"
                                                                     : nullptr;
   if (cause != nullptr) {
-    conclude(out, cause, detail,
-             alert == kAlertMissingExtension ? "the server takes pre-shared keys only: set server.device_ca_file, "
-                                               "certificate_file and certificate_key_file there"
-                                             : text);
+    conclude(out, cause, detail, alert == kAlertMissingExtension ? nullptr : text);
   }
   return cause != nullptr;
 }
@@ -252,29 +249,21 @@ void conclude_alert(int alert, Diagnosis* out) {
   const std::string detail = "the server's alert " + std::to_string(alert);
   switch (alert) {
     case kAlertUnknownPskIdentity:
-      return conclude(out, "unknown_identity", detail,
-                      "enrol it with `gradstream device add`, in the database that this server has");
+      return conclude(out, "unknown_identity", detail);
     case kAlertAccessDenied:
-      return conclude(out, "not_active", detail,
-                      "it is pending, disabled or revoked: see `gradstream device list`, and `device enable`; or it is "
-                      "a claim that has ended: see `claim list`, and `claim add`");
+      return conclude(out, "not_active", detail);
     case kAlertDecryptError:
-      return conclude(out, "wrong_key", detail,
-                      "the server has another key: give the device the file of the last `gradstream device add` or "
-                      "`rotate`; a rotated key ends with its window");
+      return conclude(out, "wrong_key", detail);
     case kAlertProtocolVersion:
       return conclude(out, "tls_version", detail, "the server has no TLS 1.3: is it a gradstream server?");
     case kAlertMissingExtension:
     case kAlertHandshakeFailure:
     case kAlertIllegalParameter:
-      return conclude(out, "key_exchange", detail,
-                      "no common key exchange: psk_ke needs server.allow_psk_ke = true, and no claim takes it; without "
-                      "--psk-ke psk_dhe_ke is offered, with x25519 and P-256, which every gradstream server takes: is "
-                      "it one?");
+      return conclude(out, "key_exchange", detail);
     case kAlertInternalError:
-      return conclude(out, "server_busy", detail, "the server met a fault of its own: its log says which");
+      return conclude(out, "server_busy", detail);
     default:
-      return conclude(out, "handshake", detail, "the server's log says why");
+      return conclude(out, "handshake", detail);
   }
 }
 
@@ -287,21 +276,17 @@ void conclude_tls(Status status, const TlsSession& session, const Link& link, bo
     }
     conclude_alert(session.last_alert(), out);
   } else if (!link.head.empty() && link.head[0] != kTlsAlert && link.head[0] != kTlsHandshake) {
-    conclude(out, "plain_text", "its first bytes: " + link.head,
-             "something else than TLS listens there: compare host and port with server.listen");
+    conclude(out, "plain_text", "its first bytes: " + link.head);
   } else if (link.head.empty()) {
-    conclude(out, "closed", "the peer closed without a word",
-             "the server is at a cap (connections_over_cap, handshakes_over_cap in its log) or drains");
+    conclude(out, "closed", "the peer closed without a word");
   } else if (link.largest_record > kRecordSizeMax) {
-    conclude(out, "record_too_large", "a record of " + std::to_string(link.largest_record) + " bytes",
-             "the peer ignores record_size_limit (RFC 8449), or speaks no TLS: is it a gradstream server, or does "
-             "something between end the TLS session?");
+    conclude(out, "record_too_large", "a record of " + std::to_string(link.largest_record) + " bytes");
   } else if (by_certificate && status == Status::kUnauthenticated) {
     conclude(out, "server_certificate", "this end does not trust it", session.last_fault_text());
   } else if (status == Status::kProtocolError) {
-    conclude(out, "tls_version", session.last_fault_text(), "the peer speaks an older TLS: is it a gradstream server?");
+    conclude(out, "tls_version", session.last_fault_text());
   } else {
-    conclude(out, "handshake", session.last_fault_text(), "the server's log says why");
+    conclude(out, "handshake", session.last_fault_text());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/base/refusal_catalogue.h"
 #include "server/link/session.h"
 
 namespace gradstream {
@@ -54,14 +55,16 @@ KeyChanger::Ruling KeyChanger::fail() {
   return {};
 }
 
-KeyChanger::Ruling KeyChanger::refuse(const std::string& name, const KeyChange& offer, const char* reason,
-                                      const char* remedy) {
+// The reason is one of the catalogue's, which has the remedy.
+KeyChanger::Ruling KeyChanger::refuse(const std::string& name, const KeyChange& offer, const char* reason) {
   if (lines_.admit(kFaultLines, now_ms_())) {
+    const RefusalRow* const row = find_refusal(RefusalKind::kKey, reason);
+    GS_ASSERT(row != nullptr);
     log_event("key_change_refused"_event, Fields()
                                               .add("device", name)
                                               .add("generation", uint64_t{offer.generation})
                                               .add("reason", reason)
-                                              .add("remedy", remedy));
+                                              .add("remedy", row->remedy));
   }
   KeyChange answer;
   answer.generation = offer.generation;
@@ -75,7 +78,7 @@ KeyChanger::Ruling KeyChanger::judge(const std::string& name, const KeyChange& o
     return fail();
   }
   if (!*found || !*change) {
-    return refuse(name, offer, "not_asked", "none needed: no such device is enrolled");
+    return refuse(name, offer, "not_asked");
   }
   const EnrolledDevice& device = **found;
   const KeyChangeRow& row = **change;
@@ -83,17 +86,13 @@ KeyChanger::Ruling KeyChanger::judge(const std::string& name, const KeyChange& o
     if (std::ranges::equal(row.receipt.device_public, offer.public_key)) {
       return {answer_of(offer.generation, row.receipt.confirm), true};  // the answer before was lost
     }
-    return refuse(name, offer, "key_taken",
-                  "two devices have the same identity file: gradstream device rotate gives one of them a new key");
+    return refuse(name, offer, "key_taken");
   }
   if (row.since_ms == 0 || now_ms_() >= row.since_ms + kKeyChangeAgeMaxMs) {
-    return refuse(name, offer, "not_asked",
-                  "none needed: the request is over, and the device keeps its key; gradstream device rotate "
-                  "--by-device asks again");
+    return refuse(name, offer, "not_asked");
   }
   if (offer.generation != device.generation + 1) {
-    return refuse(name, offer, "wrong_generation",
-                  "the key was rotated meanwhile: give the device the file that gradstream device rotate wrote");
+    return refuse(name, offer, "wrong_generation");
   }
   return accept(device, row, offer);
 }
@@ -106,9 +105,7 @@ KeyChanger::Ruling KeyChanger::accept(const EnrolledDevice& device, const KeyCha
     return {};  // no memory: later
   }
   if (status != Status::kOk || !is_same_confirm(proof.confirm_device, offer.confirm)) {
-    return refuse(device.name, offer, "device_not_proven",
-                  "the device has another key than the database, or somebody has changed its offer: gradstream device "
-                  "rotate --out makes a file for it");
+    return refuse(device.name, offer, "device_not_proven");
   }
   uint64_t now_ms = now_ms_();
   const uint64_t until_ms = now_ms + uint64_t{row.window_s} * 1000;
@@ -121,7 +118,7 @@ KeyChanger::Ruling KeyChanger::accept(const EnrolledDevice& device, const KeyCha
     return fail();
   }
   if (!*is_changed) {  // a command was faster
-    return refuse(device.name, offer, "not_asked", "none needed: the device comes again");
+    return refuse(device.name, offer, "not_asked");
   }
   log_event("key_changed"_event, Fields()
                                      .add("device", device.name)

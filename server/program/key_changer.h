@@ -44,7 +44,7 @@ class KeyChanger {
 
  private:
   Ruling accept(const EnrolledDevice& device, const KeyChangeRow& row, const KeyChange& offer);
-  Ruling refuse(const std::string& name, const KeyChange& offer, const char* reason, const char* remedy);
+  Ruling refuse(const std::string& name, const KeyChange& offer, const char* reason);
   Ruling fail();
 
   SqliteDatabase& fleet_;

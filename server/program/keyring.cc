@@ -9,6 +9,7 @@
 #include "runtime/link/key_agreement.h"
 #include "runtime/wire/claim.h"
 #include "server/base/log.h"
+#include "server/base/refusal_catalogue.h"
 #include "server/link/session.h"
 
 namespace gradstream {
@@ -120,13 +121,16 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
   return {refusal, entry.device};
 }
 
-void Keyring::log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason, const char* remedy) {
+// The reason is one of the catalogue's, which has the remedy.
+void Keyring::log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason) {
   if (claim_lines_.admit(kFaultLines, now_ms_())) {
+    const RefusalRow* const row = find_refusal(RefusalKind::kKey, reason);
+    GS_ASSERT(row != nullptr);
     log_event("claim_refused"_event, Fields()
                                          .add("device", request.device.name)
                                          .add("claim", uint64_t{claim})
                                          .add("reason", reason)
-                                         .add("remedy", remedy));
+                                         .add("remedy", row->remedy));
   }
 }
 
@@ -138,10 +142,7 @@ gs_Reason Keyring::enrol(const ClaimRow& claim, const ClaimRequest& request, Key
                            : *outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
                                                                   : gs_Reason_REASON_NONE;
   if (reason != gs_Reason_REASON_NONE) {
-    log_refusal(claim.id, request, reason_name(reason),
-                reason == gs_Reason_REASON_CLAIM_USED
-                    ? "give the device another name, or a file of its own: gradstream device rotate"
-                    : "see gradstream claim list; gradstream claim add makes another one");
+    log_refusal(claim.id, request, reason_name(reason));
   } else if (*outcome == ClaimOutcome::kGranted) {
     log_event("claim_granted"_event, Fields().add("device", request.device.name).add("claim", uint64_t{claim.id}));
   }
@@ -152,16 +153,12 @@ ClaimVerdict Keyring::grant_claim(uint32_t claim, const ClaimRequest& request) {
   const Expected<std::optional<ClaimRow>> found = fleet_.find_claim(claim);
   if (!found.is_ok() || !*found) {
     const gs_Reason reason = found.is_ok() ? gs_Reason_REASON_CLAIM_ENDED : gs_Reason_REASON_STORAGE;
-    log_refusal(claim, request, reason_name(reason), "see gradstream claim list");
+    log_refusal(claim, request, reason_name(reason));
     return {reason};
   }
   const ClaimRow& row = **found;
   if (row.is_proven != request.is_proven) {
-    log_refusal(claim, request, row.is_proven ? "server_not_named" : "server_unproven",
-                row.is_proven ? "the device sent its key in the open: give it the whole file that gradstream claim add "
-                                "wrote, with its line server = "
-                              : "this claim is of an older release: gradstream claim add makes one that proves its "
-                                "server");
+    log_refusal(claim, request, row.is_proven ? "server_not_named" : "server_unproven");
     return {gs_Reason_REASON_UNEXPECTED_MESSAGE};
   }
   if (!row.is_proven) {
@@ -170,7 +167,7 @@ ClaimVerdict Keyring::grant_claim(uint32_t claim, const ClaimRequest& request) {
   if (row.is_ended || now_ms_() >= row.expires_ms) {
     // A proof costs two multiplications on the curve, and the holders of an ended claim get none. Without a proof a
     // device believes no refusal: it comes again, and learns it in the handshake.
-    log_refusal(claim, request, reason_name(gs_Reason_REASON_CLAIM_ENDED), "see gradstream claim list");
+    log_refusal(claim, request, reason_name(gs_Reason_REASON_CLAIM_ENDED));
     return {gs_Reason_REASON_OVERLOADED};
   }
   KeyProof proof;
@@ -178,13 +175,11 @@ ClaimVerdict Keyring::grant_claim(uint32_t claim, const ClaimRequest& request) {
   const Status status =
       prove_as_server({name, request.device.name, row.key}, row.server_secret, request.device.key, &proof);
   if (status == Status::kClosed) {
-    log_refusal(claim, request, reason_name(gs_Reason_REASON_STORAGE), "none needed: the device comes again");
+    log_refusal(claim, request, reason_name(gs_Reason_REASON_STORAGE));
     return {gs_Reason_REASON_STORAGE};  // no memory: later
   }
   if (status != Status::kOk || !is_same_confirm(proof.confirm_device, request.confirm)) {
-    log_refusal(claim, request, "device_not_proven",
-                "the device holds the file of another server's claim, or somebody has changed its request: give it the "
-                "file that gradstream claim add wrote here");
+    log_refusal(claim, request, "device_not_proven");
     return {gs_Reason_REASON_UNEXPECTED_MESSAGE};
   }
   ClaimVerdict verdict = {enrol(row, request, proof.device_key), true};

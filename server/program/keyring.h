@@ -68,7 +68,7 @@ class Keyring {
   bool find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
   bool find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
   gs_Reason enrol(const ClaimRow& claim, const ClaimRequest& request, KeyView key);
-  void log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason, const char* remedy);
+  void log_refusal(uint32_t claim, const ClaimRequest& request, const char* reason);
 
   const ServerConfig& config_;
   SqliteDatabase& fleet_;

@@ -134,8 +134,12 @@ bool reload_token(const Config& served, HttpServer& http) {
   std::string token;
   const Objection problem = read_token(served.server.http_token_file, &token);
   if (problem) {
-    log_event("reload_failed"_event,
-              Fields().add("cause", problem.sentence).add("remedy", "the HTTP port keeps the token that it has"));
+    log_event(
+        "reload_failed"_event,
+        Fields()
+            .add("cause", problem.sentence)
+            .add("remedy",
+                 "correct the file, and send SIGHUP again; until then the HTTP port keeps the token that it has"));
     return false;
   }
   http.set_token(std::move(token));
@@ -146,8 +150,12 @@ bool reload_token(const Config& served, HttpServer& http) {
 bool reload_certificates(Server& server) {
   const Objection problem = server.reload_credentials();
   if (problem) {
-    log_event("reload_failed"_event,
-              Fields().add("cause", problem.sentence).add("remedy", "the server keeps the certificates that it has"));
+    log_event(
+        "reload_failed"_event,
+        Fields()
+            .add("cause", problem.sentence)
+            .add("remedy",
+                 "correct the files, and send SIGHUP again; until then the server keeps the certificates that it has"));
   }
   return !problem;
 }

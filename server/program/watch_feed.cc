@@ -1,7 +1,6 @@
 #include "server/program/watch_feed.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -13,12 +12,13 @@
 namespace gradstream {
 
 WatchFeed::WatchFeed(WatchBoard& board, const Coordinator& coordinator, const RunRow& run,
-                     const RunParameters& parameters)
+                     const RunParameters& parameters, Clock clock)
     : board_(board),
       coordinator_(coordinator),
       run_(run.id),
       run_name_(run.name),
       run_created_ms_(run.created_ms),
+      clock_(clock),
       parameters_(std::make_shared<RunParameters>(parameters)) {
   for (const RoundSummary& round : coordinator_.replayed_rounds()) {
     rounds_.push_back({round, 0, 0});
@@ -85,7 +85,7 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->shell = shell.counters;
   snapshot->coordinator = coordinator_.counters();
   snapshot->rounds.assign(rounds_.begin(), rounds_.end());
-  copy_devices(snapshot->taken_ms, snapshot->taken_steady_ms);
+  copy_devices(snapshot->taken_ms);
   snapshot->devices = devices_;
   snapshot->devices_taken_ms = devices_ms_;
   snapshot->past_runs = past_runs_;
@@ -151,16 +151,14 @@ WatchedRefusals WatchFeed::refusals_lately(uint64_t now_ms, const ShellCounters&
   return lately;
 }
 
-void WatchFeed::copy_devices(uint64_t now_ms, uint64_t steady_ms) {
-  if (devices_ != nullptr && steady_ms < devices_at_ms_) {
+void WatchFeed::copy_devices(uint64_t now_ms) {
+  const auto begin = clock_();
+  if (devices_ != nullptr && begin < devices_due_) {
     return;
   }
-  const auto begin = std::chrono::steady_clock::now();
   devices_ = std::make_shared<std::vector<DeviceStatus>>(coordinator_.device_statuses());
   devices_ms_ = now_ms;
-  const auto cost = (std::chrono::steady_clock::now() - begin) * kDeviceCopyShare;
-  devices_at_ms_ =
-      steady_ms + static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(cost).count());
+  devices_due_ = begin + (clock_() - begin) * kDeviceCopyShare;
 }
 
 // Who has no task may stay away for the widest window, who has one for a round too.

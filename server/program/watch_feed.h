@@ -8,6 +8,7 @@
 #ifndef GRADSTREAM_SERVER_PROGRAM_WATCH_FEED_H_
 #define GRADSTREAM_SERVER_PROGRAM_WATCH_FEED_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -31,8 +32,12 @@ struct WatchedShell {
 
 class WatchFeed {
  public:
+  using Clock = std::chrono::steady_clock::time_point (*)();
+
   // The board and the coordinator must outlive the feed. The rounds that the coordinator has replayed are shown first.
-  WatchFeed(WatchBoard& board, const Coordinator& coordinator, const RunRow& run, const RunParameters& parameters);
+  // clock: measures what a copy of the devices costs.
+  WatchFeed(WatchBoard& board, const Coordinator& coordinator, const RunRow& run, const RunParameters& parameters,
+            Clock clock = std::chrono::steady_clock::now);
 
   // Whether a round has closed that note_round() has not noted. To be asked before the next one may close.
   bool has_new_round() const;
@@ -48,7 +53,7 @@ class WatchFeed {
   void publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devices, const WatchedShell& shell);
 
  private:
-  void copy_devices(uint64_t now_ms, uint64_t steady_ms);
+  void copy_devices(uint64_t now_ms);
   std::shared_ptr<const WatchedModel> copy_model() const;
   WatchedRefusals refusals_lately(uint64_t now_ms, const ShellCounters& counters);
   uint64_t silent_after_ms(size_t device_count) const;
@@ -58,6 +63,7 @@ class WatchFeed {
   const uint32_t run_;
   const std::string run_name_;
   const uint64_t run_created_ms_;
+  const Clock clock_;
   const std::shared_ptr<const RunParameters> parameters_;
   std::shared_ptr<const std::vector<PastRun>> past_runs_ = std::make_shared<std::vector<PastRun>>();
   std::deque<WatchedRound> rounds_;  // the last kRoundHistoryMax, oldest first
@@ -68,9 +74,9 @@ class WatchFeed {
     std::vector<uint64_t> counts;
   };
   std::deque<Failures> failures_;
-  uint64_t begun_ms_ = 0;       // the first publication
-  uint64_t devices_ms_ = 0;     // when they were copied
-  uint64_t devices_at_ms_ = 0;  // when they are again, by the steady clock
+  uint64_t begun_ms_ = 0;                                   // the first publication
+  uint64_t devices_ms_ = 0;                                 // when they were copied
+  std::chrono::steady_clock::time_point devices_due_ = {};  // when they are again
 };
 
 }  // namespace gradstream

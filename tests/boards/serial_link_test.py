@@ -49,8 +49,7 @@ class Ser2net:
     def __init__(self, home, adapter, server_port):
         config = home / "ser2net.yaml"
         text = (RECIPES / "ser2net.yaml").read_text()
-        config.write_text(replaced(text, (ADAPTER, adapter), ("localhost,3001", f"localhost,{fleet.free_port()}"),
-                                   ("127.0.0.1,7433", f"127.0.0.1,{server_port}")))
+        config.write_text(replaced(text, (ADAPTER, adapter), ("127.0.0.1,7433", f"127.0.0.1,{server_port}")))
         self.process = fleet.Process("ser2net", ["/usr/sbin/ser2net", "-n", "-d", "-c", config, "-P", home / "pid"])
 
     def stop(self):

@@ -415,7 +415,7 @@ class Process(unittest.TestCase):
         os.close(reader)
         text = said.decode().lstrip("x")
         self.assertRegex(text, r"(?m)^\S+Z event=log_lines_lost count=[1-9]\d*\n\S+Z event=\w+")
-        self.assertRegex(text, r"(?m)^\S+ warning event=log_lines_lost count=[1-9]\d+\n\S+ info event=draining")
+        self.assertRegex(text, r"(?m)^\S+ warning event=log_lines_lost count=[1-9]\d+ remedy=.+\n.+ event=draining")
 
     # ---- What mends by itself ----
 

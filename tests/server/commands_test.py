@@ -471,7 +471,7 @@ class Commands(unittest.TestCase):
         said = set(re.findall(r'"(\w+)"_event', sources))
         self.assertGreater(len(said), 100)
         rows = [json.loads(line) for line in self.run_program("explain", "--format", "json").splitlines()]
-        self.assertEqual({row["event"] for row in rows if "event" in row}, said)
+        self.assertEqual({row["event"] for row in rows if "level" in row}, said)
         text = (REFERENCE / "events.md").read_text()
         self.assertIn(self.run_program("explain", "--markdown"), text)
         for page in {row["page"] for row in rows if "page" in row}:
@@ -489,7 +489,10 @@ class Commands(unittest.TestCase):
         self.enrol()
         told = self.verb("device", "show", "a")
         self.assertRegex(told, r'^device=a index=0 state=active created_ms=\d+ created="20\d\d-\d\d-\d\d .* UTC" '
-                               r"generation=0 told_by_server=no\n$")
+                               r'generation=0 told_by_server=no why="server.http_listen is not set, .*"\n$')
+        address = "127.0.0.1:1"
+        self.assertRegex(self.verb("device", "show", "a", "--set", f"server.http_listen={address}"),
+                         f'told_by_server=no why="no server answers at server.http_listen {address}; ')
         self.assertIn("no device nobody", self.verb("device", "show", "nobody", code=NOT_FOUND))
         server, port = self.serve_watched()
         server.wait_for("event=version version=0")
@@ -505,7 +508,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
 
     def test_a_name_is_explained(self):
-        self.assertRegex(self.run_program("explain", "wrong_shape"), r'^refusal=wrong_shape of=work meaning=".*"\n$')
+        self.assertRegex(self.run_program("explain", "wrong_shape"),
+                         r'^event=wrong_shape of=client .*\nrefusal=wrong_shape of=work meaning=".*"\n$')
         self.assertRegex(self.run_program("explain", "draining"), r"^event=draining level=info ")
         self.assertIn("no event and no refusal is called drainin; the nearest name is draining",
                       self.run_program("explain", "drainin", code=NOT_FOUND))

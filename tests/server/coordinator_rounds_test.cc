@@ -148,7 +148,9 @@ TEST(CoordinatorRounds, AStoppedRunGivesNoTasks) {
   server.pull(0);
   EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_STOPPED);
   server.upload(1, server.good_upload(1));
-  EXPECT_EQ(server.ack(1)->reason, gs_Reason_REASON_TOO_STALE);
+  EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(server.ack(1)->reason, gs_Reason_REASON_UNKNOWN_RUN) << "no key of the run would have made it count";
+  EXPECT_TRUE(server.has_log("update_refused device=d1 task=1 reason=unknown_run remedy=\"none needed"));
   server.restart();
   EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STOPPED);
 }

@@ -195,7 +195,7 @@ TEST(CoordinatorUploads, AnUpdateThatChangesUnderItsTaskIsNamedAndCountsNoMore) 
   EXPECT_TRUE(server.ack(0)->duplicate);
   EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
   EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
-  EXPECT_TRUE(server.has_log("update_changed device=d0 task=1 reason=corrupt"));
+  EXPECT_TRUE(server.has_log("update_changed device=d0 task=1 remedy=\"look at its storage"));
   EXPECT_EQ(server.coordinator->state_text(), before);
   // The next task has another content by right.
   for (uint32_t device = 1; device < 4; ++device) {

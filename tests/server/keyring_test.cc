@@ -218,6 +218,13 @@ TEST_F(KeyringTest, AClaimLetsInAsManyDevicesAsItMay) {
   EXPECT_EQ(keyring_.grant_claim(claim, request_of("kitchen", 5)).reason, gs_Reason_REASON_STORAGE);
 }
 
+TEST_F(KeyringTest, ADatabaseThatFailsIsNotCalledTheClaimsFault) {
+  const uint32_t claim = add_claim("batch", 1);
+  database_.break_fleet();
+  EXPECT_EQ(keyring_.grant_claim(claim, request_of("kitchen", 5)).reason, gs_Reason_REASON_STORAGE);
+  EXPECT_THAT(log_.find("claim_refused"), HasSubstr("reason=storage remedy=\"free space or repair the server's disk"));
+}
+
 // A device with the file of claim "batch", and what it sends.
 class ProvenClaim : public KeyringTest {
  protected:

@@ -10,7 +10,7 @@ namespace {
 
 TEST(Log, LevelsHaveWords) {
   LogLevel level = LogLevel::kInfo;
-  for (const char* const word : {"debug", "info", "warn", "error"}) {
+  for (const char* const word : {"debug", "info", "warning", "error"}) {
     ASSERT_TRUE(parse_log_level(word, &level));
     EXPECT_EQ(log_level_text(level), word);
   }
@@ -28,9 +28,9 @@ TEST(Log, ASinkGetsEveryLine) {
   log_event("draining"_event);
   log_pairs("deadline"_event, "a=4");
   set_log_sink({});
-  const std::vector<std::string> expected = {"warn session_replaced a=1 remedy=none",
-                                             "warn deadline a=2 remedy=\"check the link, and the device's console\"",
-                                             "warn journal_broken a=3", "info draining ", "warn deadline a=4"};
+  const std::vector<std::string> expected = {"warning session_replaced a=1 remedy=none",
+                                             "warning deadline a=2 remedy=\"check the link, and the device's console\"",
+                                             "warning journal_broken a=3", "info draining ", "warning deadline a=4"};
   EXPECT_EQ(lines, expected);
 }
 

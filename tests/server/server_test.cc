@@ -624,6 +624,7 @@ TEST_P(Registration, ItHasLimitsAndASwitch) {
     Script over(life, other_);
     ASSERT_TRUE(life.until([&] { return over.peer().gone(); })) << row.event;
     EXPECT_EQ(over.peer().session().last_alert(), row.alert);
+    ASSERT_TRUE(life.until([&] { return life.log.count(row.event) > 0; })) << row.event;
     EXPECT_THAT(life.log.find(row.event), HasSubstr("identity=xxxx"));
     std::optional<EnrolledDevice> found = value_of(life.fleet.find_device(std::string(56, 'x')));
     EXPECT_FALSE(found.has_value());

@@ -1,11 +1,13 @@
 // The snapshot for HTTP readers, of a real coordinator whose devices follow a script.
 #include "server/program/watch_feed.h"
 
+#include <chrono>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "server/run/pace.h"
 #include "server/run/run_core.h"
-#include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -138,26 +140,25 @@ TEST_F(WatchFeedTest, AnIdleRunsDevicesMayBeSilentForLonger) {
   EXPECT_GE(paused_ms, active_ms);
 }
 
+// A clock that a look at it moves on: what lies between two looks has taken kCopyCost.
+std::chrono::steady_clock::time_point copy_clock_now = {};
+constexpr auto kCopyCost = std::chrono::milliseconds(3);
+std::chrono::steady_clock::time_point copy_clock() { return std::exchange(copy_clock_now, copy_clock_now + kCopyCost); }
+
 TEST_F(WatchFeedTest, DevicesAreCopiedLessOftenThanTheRest) {
-  // A copy takes a share of the time that it took: with so many devices some milliseconds pass until the next one.
-  for (uint32_t i = 0; i < 2000; ++i) {
-    server_.coordinator->on_device_added("more" + std::to_string(i), server_.now_ms);
-  }
-  server_.collect();
-  auto before = publish();
-  auto after = publish();
-  for (int i = 0; i < 100 && before->devices != after->devices; ++i) {  // the machine may have been busy between them
-    before = std::exchange(after, publish());
-  }
-  EXPECT_EQ(before->devices, after->devices) << "two snapshots share one";
-  EXPECT_NE(before, after);
+  feed_.emplace(board_, *server_.coordinator, run_, server_.parameters, copy_clock);
+  const auto begin = copy_clock_now;
+  const auto first = publish();
+  const auto second = publish();
+  EXPECT_EQ(first->devices, second->devices) << "two snapshots share one";
+  EXPECT_NE(first, second);
+  copy_clock_now = begin + kCopyCost * kDeviceCopyShare - std::chrono::nanoseconds(1);
+  EXPECT_EQ(publish()->devices, first->devices);
   server_.now_ms += 5;
-  asio::io_context io;
-  constexpr int kLimitMs = 60000;  // a hundred copies; under a sanitizer on a busy machine one takes 100 ms
-  EXPECT_TRUE(run_until(
-      io, [&] { return publish()->devices != after->devices; }, kLimitMs))
-      << "not for ever";
-  EXPECT_EQ(board_.read()->devices_taken_ms, server_.now_ms);
+  copy_clock_now = begin + kCopyCost * kDeviceCopyShare;
+  const auto third = publish();
+  EXPECT_NE(third->devices, first->devices) << "not for ever";
+  EXPECT_EQ(third->devices_taken_ms, server_.now_ms);
 }
 
 }  // namespace

@@ -69,8 +69,12 @@ class LogCapture {
   std::vector<std::string> lines_;
 };
 
-// Turns the server until the condition holds; false after limit_ms. `turn` is the peers' share.
-inline bool run_until(asio::io_context& io, const std::function<bool()>& condition, int limit_ms = 10000) {
+// For what must come. Reason: a busy machine under a sanitizer may take seconds for milliseconds' work, and a test that
+// fails has less than ctest's limit (GS_TEST_TIMEOUT) to say so.
+inline constexpr int kUntilMs = 60000;
+
+// Turns the server until the condition holds; false after limit_ms.
+inline bool run_until(asio::io_context& io, const std::function<bool()>& condition, int limit_ms = kUntilMs) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > limit) {
@@ -344,7 +348,7 @@ class ListenerHarness : public SessionOwner {
     listener.flush();
   }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
-  bool until(const std::function<bool()>& condition, int limit_ms = 10000) {
+  bool until(const std::function<bool()>& condition, int limit_ms = kUntilMs) {
     return run_until(io, condition, limit_ms);
   }
 
