@@ -29,10 +29,10 @@ QEMU = "qemu-system-arm"
 RP2040JS = ROOT / "third_party" / "rp2040js" / "node_modules" / "rp2040js"
 IDENTITY_SIZE = 1024
 NETWORK_SIZE = 2048  # boards/mps2_an386_eth/mps2_an386_eth.ld
-FLASH_PAGE_SIZE = 16 * 1024  # of boards/cortex_m/emulated_flash.cc, as the layout of the file
+FLASH_PAGE_SIZE = 16 * 1024  # of boards/bare/emulated_flash.cc, as the layout of the file
 FLASH_COUNTERS = "<4I"       # erases of page 0, of page 1, bytes programmed, calls
 POWER_CUT_STATUS = 75        # exit status of an image whose power was cut
-WORDS_SIZE_MAX = 318         # of all words, as boards/cortex_m/emulator.cc takes them
+WORDS_SIZE_MAX = 318         # of all words, as boards/bare/emulator.cc takes them
 _PR_SET_PDEATHSIG = 1
 
 

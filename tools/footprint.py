@@ -63,7 +63,7 @@ IMAGES = (
 )
 SILICON = ("stm32f405", "rp2040")  # those that users flash: also --barred looks at them
 CRYSTALS = ("8mhz", "12mhz")  # of the STM32F405's other boards: boards/stm32f405/CMakeLists.txt
-EMULATOR_WORD = b"overflow-stack"  # of boards/cortex_m/emulator.cc
+EMULATOR_WORD = b"overflow-stack"  # of boards/bare/emulator.cc
 STACK_RESERVE_MIN = 1.5  # of the high water
 TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
 TRIAL_ROUNDS = 3
@@ -103,7 +103,7 @@ COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls|wire)\.a"), ("lwip", r"libgs_lwip\.a"),
     ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
     (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
-    ("board", r"(startup|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
+    ("board", r"(start(up)?|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
 ]
 # What was optimised as a whole stands in one object, whose sections have the names of functions and variables.
 WHOLE = r"\.ltrans\d*\.o$"
