@@ -52,7 +52,7 @@ size_t board_stack_high_water_size();
 bool board_option(const char* word);
 
 // A line for the console's shell that only this board knows; false: it does not. Images for silicon know none; those
-// for an emulator have words that make them fail (boards/cortex_m/emulator.cc).
+// for an emulator have words that make them fail (boards/bare/emulator.cc).
 bool board_own_command(const char* line);
 
 // The client ended. An emulator exits with the code, a board sleeps for ever.

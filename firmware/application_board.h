@@ -1,6 +1,6 @@
 /* The board of an application in C that brings its own main(): what boards/board.h and runtime/link/port.h give in C++.
- * examples/vibration/application.c is such an application. boards/cortex_m/cortex_m.cmake makes its image:
- * gs_add_cortex_m_application(). All functions are for the one thread that calls gs_poll(). None allocates.
+ * examples/vibration/application.c is such an application. boards/bare/bare.cmake makes its image:
+ * gs_add_bare_application(). All functions are for the one thread that calls gs_poll(). None allocates.
  */
 #ifndef GRADSTREAM_FIRMWARE_APPLICATION_BOARD_H_
 #define GRADSTREAM_FIRMWARE_APPLICATION_BOARD_H_

@@ -73,7 +73,7 @@ def lean_growth(found):
 def builds():
     """The boards of the digest, compiled as the product is: -Os."""
     for build in digest.BUILDS:
-        if build.is_board and build.machine != "cortex-m55":  # its SysTick has another clock
+        if build.family == "cortex_m" and build.machine != "cortex-m55":  # its SysTick has another clock
             emulator = (*build.emulator[:-1], "-icount", "shift=0", build.emulator[-1])
             yield build._replace(name=f"bench-{build.machine}", flags=build.flags.replace("-O2", "-Os"),
                                  emulator=emulator)

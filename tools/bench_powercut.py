@@ -49,6 +49,9 @@ BOARDS = {
     # The unit is a tick of 40 ns, 40 instructions. The first 110 ms or so are the silence before a handshake, and the
     # handshake; then a round every 15 ms. A round has about 55 calls.
     "mps2-an386": Board(450 * 25000, 400, 8, 40, "", ("-icount", "shift=0")),
+    # The unit is a tick of 100 ns, 100 instructions. Its floats are software: a round takes longer.
+    "riscv-virt": Board(450 * 10000, 200, 6, 40, "", ("-icount", "shift=0"),
+                        task={"run.local_step_count": 2, "run.direction_count": 4, "run.batch_size": 8}),
     # The unit is an instruction. A step of the demo takes it 36 million, 2 s or so, so these are smaller.
     "rp2040": Board(90000000, 100, 5, 30, "--cut-instruction",
                     task={"run.local_step_count": 2, "run.direction_count": 2, "run.batch_size": 8}),

@@ -2,10 +2,11 @@
 
 tests/digest/digest_main.cc prints a hash for each part (directions, encodings, fold, model step, projections, 200
 rounds of replay, ...). This tool builds it with one compiler call a source file (ninja, in build/digest), runs it
-natively, under user-mode emulation and on emulated Cortex-M boards, and compares. Always -ffp-contract=off. Builds
-that compile by the same command share their objects.
+natively, under user-mode emulation and on emulated Cortex-M and RISC-V boards, and compares. Always
+-ffp-contract=off. Builds that compile by the same command share their objects.
 
---without MACHINE leaves out a machine, such as armv6, which takes half a minute of a processor.
+--without MACHINE leaves out a machine, and may be given again. Each machine takes a quarter to half a minute of a
+processor.
 
 --self-test shows that the comparison can fail: builds with contraction on, with another constant and with
 flush-to-zero must all be told from the others.
@@ -41,13 +42,19 @@ SOURCES = [
     "runtime/training/solver_path.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
     "server/rules/fold.cc", "server/rules/norm_clip.cc", ENTRY,
 ]
+START = "tests/digest/digest_"  # with a family behind it: start-up (.cc) and linker script (.ld) of its boards
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]
-BOARD_SOURCES = ["tests/digest/digest_cortex_m.cc"]
 
 COMMON = "-std=c++20 -g0 -Wall -Wextra -Werror -I. -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-math-errno"
-BOARD = ("-mthumb -O2 -ffunction-sections -fdata-sections -fno-use-cxa-atexit")
+BOARD = "-O2 -ffunction-sections -fdata-sections -fno-use-cxa-atexit"
 BOARD_LINK = ("--specs=nano.specs -nostartfiles -Wl,--gc-sections -Wl,--fatal-warnings "
               "-Wl,-T,tests/digest/digest_cortex_m.ld")
+# Debian has no C++ library for this compiler: the headers are those for arm-none-eabi (set-up brings them), and nothing
+# is linked from one.
+RISCV = (f"--specs=picolibc.specs -mcmodel=medany {BOARD} -isystem /usr/include/newlib/c++/12.2.1 "
+         "-isystem /usr/include/newlib/c++/12.2.1/arm-none-eabi")
+RISCV_LINK = ("-nostartfiles -nodefaultlibs -Wl,--gc-sections -Wl,--fatal-warnings "
+              "-Ttests/digest/digest_riscv.ld")
 CONTRACT_OFF = "-ffp-contract=off -DGS_CONTRACTION_OFF=1"
 CONTRACT_FAST = "-ffp-contract=fast -DGS_CONTRACTION_OFF=1"  # which claims what it does not do
 
@@ -61,10 +68,12 @@ class Build(NamedTuple):
     link: str = ""
     contract: str = CONTRACT_OFF
     entry: str = ""  # flags of ENTRY alone
+    libraries: str = ""  # behind the objects
 
     @property
-    def is_board(self):
-        return self.compiler.startswith("arm-none-eabi")
+    def family(self):
+        """Of a processor without an operating system: cortex_m or riscv; None: it has Linux."""
+        return {"arm-none-eabi-g++": "cortex_m", "riscv64-unknown-elf-g++": "riscv"}.get(self.compiler)
 
     @property
     def program(self):
@@ -74,7 +83,16 @@ class Build(NamedTuple):
 def board(machine, cpu, qemu_machine):
     emulator = ("qemu-system-arm", "-M", qemu_machine, "-nographic", "-monitor", "none", "-serial", "none",
                 "-semihosting-config", "enable=on,target=native", "-kernel")
-    return Build(machine, machine, "arm-none-eabi-g++", f"{cpu} {BOARD}", emulator, BOARD_LINK)
+    return Build(machine, machine, "arm-none-eabi-g++", f"{cpu} -mthumb {BOARD}", emulator, BOARD_LINK)
+
+
+def riscv(machine, calls, processor):
+    """calls: the calling convention; processor: QEMU's, which has the machine's extensions and no more."""
+    emulator = (f"qemu-system-riscv{processor[2:4]}", "-M", "virt", "-cpu", processor, "-m", "16M", "-bios", "none",
+                "-display", "none", "-monitor", "none", "-serial", "none", "-semihosting-config",
+                "enable=on,target=native", "-kernel")
+    return Build(machine, machine, "riscv64-unknown-elf-g++", f"-march={machine} -mabi={calls} {RISCV}", emulator,
+                 RISCV_LINK, libraries="-Wl,--start-group -lm -lc -lgcc -Wl,--end-group")
 
 
 AARCH64 = Build("aarch64", "aarch64", "aarch64-linux-gnu-g++", "-O2", ("qemu-aarch64-static",), "-static")
@@ -82,6 +100,7 @@ ARMV7 = Build("armv7", "armv7", "arm-linux-gnueabihf-g++", "-O2 -Wno-psabi", ("q
 ARMV6 = Build("armv6", "armv6", "arm-linux-gnueabi-g++", "-O2 -mcpu=arm1176jzf-s -mfloat-abi=softfp -Wno-psabi",
               ("qemu-arm-static", "-cpu", "arm1176"), "-static -Wl,--vfp11-denorm-fix=scalar")
 CORTEX_M4F = board("cortex-m4f", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386")
+RV32IMAFC = riscv("rv32imafc", "ilp32f", "rv32,d=false")
 X86 = Build("x86-64", "x86-64-O0", "g++", "-O0")
 X86_NATIVE = Build("x86-64", "x86-64-native", "g++", "-O3 -march=native")
 BUILDS = [
@@ -99,11 +118,16 @@ BUILDS = [
     CORTEX_M4F,
     board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
     board("cortex-m55", "-mcpu=cortex-m55+nomve -mfloat-abi=hard", "mps3-an547"),
+    riscv("rv32imc", "ilp32", "rv32,a=false,f=false,d=false"),
+    riscv("rv32imac", "ilp32", "rv32,f=false,d=false"),
+    RV32IMAFC,
+    riscv("rv64gc", "lp64d", "rv64"),
 ]
 # Each must differ from the first: what the comparison is there to find.
 PLANTED = [
     AARCH64._replace(name="planted-aarch64-contract", contract=CONTRACT_FAST),
     CORTEX_M4F._replace(name="planted-cortex-m4f-contract", contract=CONTRACT_FAST),
+    RV32IMAFC._replace(name="planted-rv32imafc-contract", contract=CONTRACT_FAST),
     X86._replace(name="planted-constant", entry="-DGS_DIGEST_STEP=0x1.47ae16p-7F"),
 ]
 # GCC's -ffast-math at the link makes the program's start-up code flush subnormal numbers to zero.
@@ -124,17 +148,18 @@ def ninja_text(builds, sources):
         flags = f"{COMMON} {build.flags} {build.contract}"
         lines += [f"rule cxx_{rule}", f"  command = {build.compiler} {flags} $own -MMD -MF $out.d -c $in -o $out",
                   "  depfile = $out.d", "  deps = gcc", f"  description = {build.name} $in",
-                  f"rule link_{rule}", f"  command = {build.compiler} {flags} {build.link} $in -o $out",
+                  f"rule link_{rule}",
+                  f"  command = {build.compiler} {flags} {build.link} $in -o $out {build.libraries}",
                   f"  description = {build.name} link"]
         objects = []
-        for source in sources + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
+        for source in sources + ([f"{START}{build.family}.cc"] if build.family else HOST_SOURCES):
             own = build.entry if source == ENTRY else ""
             key = (build.compiler, flags, own, source)
             if key not in made:
                 made[key] = f"build/digest/{build.name}/{source}.o"
                 lines += [f"build {made[key]}: cxx_{rule} {source}", f"  own = {own}"]
             objects.append(made[key])
-        script = " | tests/digest/digest_cortex_m.ld" if build.is_board else ""
+        script = f" | {START}{build.family}.ld" if build.family else ""
         lines.append(f"build build/digest/{build.name}/digest: link_{rule} {' '.join(objects)}{script}")
     return "\n".join(lines) + "\n"
 
@@ -205,7 +230,7 @@ def print_table(results):
 
 
 def compare(left_out):
-    builds = [build for build in BUILDS if build.machine != left_out]
+    builds = [build for build in BUILDS if build.machine not in left_out]
     compile_all(builds, "build", SOURCES)
     results = run_all(builds)
     print_table(results)
@@ -238,7 +263,8 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(prog="./run digest", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--without", metavar="MACHINE", choices=sorted({build.machine for build in BUILDS}))
+    parser.add_argument("--without", metavar="MACHINE", action="append", default=[],
+                        choices=sorted({build.machine for build in BUILDS}))
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     try:

@@ -26,13 +26,14 @@ import network_page
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QEMU = "qemu-system-arm"
+QEMU_RISCV = "qemu-system-riscv32"
 RP2040JS = ROOT / "third_party" / "rp2040js" / "node_modules" / "rp2040js"
 IDENTITY_SIZE = 1024
 NETWORK_SIZE = 2048  # boards/mps2_an386_eth/mps2_an386_eth.ld
-FLASH_PAGE_SIZE = 16 * 1024  # of boards/cortex_m/emulated_flash.cc, as the layout of the file
+FLASH_PAGE_SIZE = 16 * 1024  # of boards/bare/emulated_flash.cc, as the layout of the file
 FLASH_COUNTERS = "<4I"       # erases of page 0, of page 1, bytes programmed, calls
 POWER_CUT_STATUS = 75        # exit status of an image whose power was cut
-WORDS_SIZE_MAX = 318         # of all words, as boards/cortex_m/emulator.cc takes them
+WORDS_SIZE_MAX = 318         # of all words, as boards/bare/emulator.cc takes them
 _PR_SET_PDEATHSIG = 1
 
 
@@ -45,10 +46,15 @@ class Machine(NamedTuple):
     console: int = 0        # which of its serial ports, in QEMU's order
     link: int = 1
     network_address: int = 0  # of the network settings' page; 0: no Ethernet
+    extensions: str = ""      # of a RISC-V: those of rv32ima... that QEMU's processor is to have; "": a Cortex-M
 
 
 def mps(qemu, what, **others):
     return Machine(qemu, what, 0x40000, 252 * 1024, 0x7F000, **others)  # boards/mps2/mps2.ld
+
+
+def virt(what, extensions):
+    return Machine("virt", what, 0x80040000, 252 * 1024, 0x8007F000, extensions=extensions)  # riscv_virt.ld
 
 
 MACHINES = {
@@ -57,6 +63,8 @@ MACHINES = {
     "mps2-an386-eth": mps("mps2-an386", "Cortex-M4F, by Ethernet", network_address=0x7F800),
     "mps2-an500": mps("mps2-an500", "Cortex-M7"),
     "mps3-an547": mps("mps3-an547", "Cortex-M55"),
+    "riscv-virt": virt("RISC-V, rv32imc", "imc"),
+    "riscv-virt-f": virt("RISC-V with floats, rv32imafc", "imafc"),
     "rp2040": Machine("", "Raspberry Pi Pico, Cortex-M0+", 0x10100000, 512 * 1024, 0x101DF000),
     "stm32f405": Machine("netduinoplus2", "STM32F405, Cortex-M4F", 0x08040000, 256 * 1024, 0x08020000, link=5),
 }
@@ -183,6 +191,14 @@ def ethernet(machine, arguments, host, port):
             "-device", f"loader,file={path},addr={machine.network_address:#x},force-raw=on"]
 
 
+def emulator(machine):
+    """QEMU and its words for the processor. A RISC-V has what the image was compiled for and no more."""
+    if not machine.extensions:
+        return [QEMU, "-M", machine.qemu]
+    lacking = "".join(f",{letter}=false" for letter in "afd" if letter not in machine.extensions)
+    return [QEMU_RISCV, "-M", machine.qemu, "-cpu", f"rv32{lacking}", "-m", "16M", "-bios", "none"]
+
+
 def command(arguments, image, *words):
     """QEMU's command line; words go to the image, beside those of the arguments."""
     match = re.fullmatch(r"(.+):(\d+)", arguments.server)
@@ -210,11 +226,13 @@ def command(arguments, image, *words):
                 "--load", f"{identity}@{machine.identity_address:#x}"]
     semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
     ports = {machine.console: "chardev:console"}
-    if not network:
+    if machine.extensions:  # its only UART is the console
+        network = ["-chardev", link, "-device", "pci-serial,addr=1,chardev=link"]
+    elif not network:
         ports[machine.link] = "chardev:link"
         network = ["-chardev", link]
     serial = [word for port in range(max(ports) + 1) for word in ("-serial", ports.get(port, "none"))]
-    return [QEMU, "-M", machine.qemu, "-display", "none", "-monitor", "none",
+    return [*emulator(machine), "-display", "none", "-monitor", "none",
             "-chardev", "stdio,id=console,signal=off", *network, *serial,
             "-semihosting-config", semihosting, "-kernel", image,
             "-device", f"loader,file={shard},addr={machine.shard_address:#x},force-raw=on",
@@ -261,8 +279,8 @@ def main():
         print(f"emulate: error: {failure}", file=sys.stderr)
         print("result: error=usage")
         return 2
-    except FileNotFoundError:
-        print(f"emulate: error: {QEMU} is missing: ./run setup installs it", file=sys.stderr)
+    except FileNotFoundError as missing:
+        print(f"emulate: error: {missing.filename} is missing: ./run setup installs it", file=sys.stderr)
         print("result: error=qemu")
         return 2
     finished.pop("event", None)

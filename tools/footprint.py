@@ -29,8 +29,9 @@ import fleet
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = "gradstream_client"
-TOOLS = "arm-none-eabi-"
-RAM_BEGIN = 0x20000000
+TOOLS = "arm-none-eabi-"  # these read images of any processor; only instructions are for objdump of its own
+# What calls an emulator, as objdump writes it.
+SEMIHOSTING = {"arm-none-eabi-": r"\bbkpt\s+0x00ab", "riscv64-unknown-elf-": r"\bslli?\s+zero,zero,0x1f"}
 
 
 class Image(NamedTuple):
@@ -59,6 +60,8 @@ IMAGES = (
     Image("mps3-an547", "Cortex-M55", "mps3_an547"),
     Image("stm32f405", "STM32F405, Cortex-M4F", "stm32f405"),
     # rp2040js takes 2 s for a step, beside nothing else.
+    Image("riscv-virt", "RISC-V rv32imc, soft float", "riscv_virt", 32 * 1024, 137000),
+    Image("riscv-virt-f", "RISC-V rv32imafc", "riscv_virt_f"),
     Image("rp2040", "Raspberry Pi Pico, Cortex-M0+", "rp2040", trial_seconds_max=400),
     Image("small", "Cortex-M4F, psk_dhe_ke, both solvers, features left out", "mps2_an386", 31 * 1024, 91000),
     Image("smallest-dhe", "Cortex-M3, psk_dhe_ke, zeroth order", "mps2_an385", 30 * 1024, 88 * 1024),
@@ -66,7 +69,7 @@ IMAGES = (
 )
 SILICON = ("stm32f405", "rp2040")  # those that users flash: also --barred looks at them
 CRYSTALS = ("8mhz", "12mhz")  # of the STM32F405's other boards: boards/stm32f405/CMakeLists.txt
-EMULATOR_WORD = b"overflow-stack"  # of boards/cortex_m/emulator.cc
+EMULATOR_WORD = b"overflow-stack"  # of boards/bare/emulator.cc
 STACK_RESERVE_MIN = 1.5  # of the high water
 TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
 TRIAL_ROUNDS = 3
@@ -106,7 +109,7 @@ COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls|wire)\.a"), ("lwip", r"libgs_lwip\.a"),
     ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
     (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
-    ("board", r"(startup|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
+    ("board", r"(start(up)?|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
 ]
 # What was optimised as a whole stands in one object, whose sections have the names of functions and variables.
 WHOLE = r"\.ltrans\d*\.o$"
@@ -230,12 +233,17 @@ def section_sizes(path):
     return sizes
 
 
+def ram_begin(path):
+    """The stack lies at the bottom of the RAM."""
+    return int(re.search(r"^\.stack\s+\d+\s+(\d+)$", tool("size", "-A", path), re.M)[1])
+
+
 def symbols(path):
     """name (demangled) -> size, of everything in RAM."""
-    found = {}
+    found, begin = {}, ram_begin(path)
     for line in tool("nm", "-S", "-C", path).splitlines():
         match = re.match(r"([0-9a-f]+) ([0-9a-f]+) \w (.+)", line)
-        if match and int(match[1], 16) >= RAM_BEGIN:
+        if match and int(match[1], 16) >= begin:
             found[match[3]] = int(match[2], 16)
     return found
 
@@ -254,9 +262,9 @@ def type_sizes(path, names):
 
 
 def flash_table(path, sizes):
-    terms, owners = collections.Counter(), owners_of(path)
+    terms, owners, ram = collections.Counter(), owners_of(path), ram_begin(path)
     for section, address, size, file in map_entries(path):
-        if address < RAM_BEGIN or section.startswith(".data"):
+        if address < ram or section.startswith(".data"):
             terms[component_of(file, section, owners)] += size
     total = flash_size(sizes)
     terms["alignment, less strings merged"] = total - sum(terms.values())
@@ -278,12 +286,12 @@ def ram_table(path, sizes):
     ]
     if "receive_ring" in symbol:
         terms.append(("UART rings", symbol["receive_ring"] + symbol["transmit_ring"]))
-    owners = owners_of(path)
+    owners, begin = owners_of(path), ram_begin(path)
     for component, what in (("ethernet", "Ethernet: ring of what was received, driver, settings"),
                             ("lwip", "lwIP: heap of its own, buffers, connections"),
                             (LIBRARIES, "Mbed TLS statics: random generator, key slots")):
         size = sum(size for section, address, size, file in map_entries(path)
-                   if address >= RAM_BEGIN and component_of(file, section, owners) == component)
+                   if address >= begin and component_of(file, section, owners) == component)
         terms += [(what, size)] * (size > 0)
     total = ram_size(sizes)
     rest = total - sum(size for _, size in terms)
@@ -296,11 +304,18 @@ def print_table(title, total, bar, terms):
         print(f"  {size:7d}  {name}")
 
 
+def calls_emulator(path):
+    """Whether an image has semihosting."""
+    tools = "riscv64-unknown-elf-" if "RISC-V" in tool("readelf", "-h", path) else TOOLS
+    listing = subprocess.run([f"{tools}objdump", "-d", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(SEMIHOSTING[tools], listing) is not None
+
+
 def linked_faults(path):
     """What an image for silicon must not have."""
     faults = [f"{name} is linked" for name in
               (line.split()[-1] for line in tool("nm", path).splitlines()) if FORBIDDEN.match(name)]
-    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", path)):
+    if calls_emulator(path):
         faults.append("semihosting is linked")
     if EMULATOR_WORD in path.read_bytes():
         faults.append("the emulator's words, which make the board fail, are linked")

@@ -6,7 +6,7 @@
 #
 # It brings:
 # 1. Debian packages of tools/packages.txt, in one apt-get install. For `./run demo --board none` they are 116, with
-#    124 MB to fetch; for everything 782, with 1,032 MB (Debian 12). It names the true sizes before it begins.
+#    124 MB to fetch; for everything 804, with 1,282 MB (Debian 12). It names the true sizes before it begins.
 # 2. Source packages in third_party/: Mbed TLS, libsodium and nanopb; for boards lwIP; for the tests promtool of
 #    Prometheus.
 # 3. With npm, where the verb needs it: uPlot, the charts of the server's web page, and rp2040js, the emulator of the
@@ -44,7 +44,7 @@ readonly SPARE_MB=150  # besides what apt names: its lists, the unpacked sources
 readonly FULL_MB=5     # a disk with less is called full
 readonly APT=(apt-get -o DPkg::Lock::Timeout=400 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0)
 readonly INSTALL=(install -y --fix-broken --no-install-recommends)
-readonly ALL_SETS="python tools host numpy board page rp2040 cross picture peers clang unit test"
+readonly ALL_SETS="python tools host numpy board riscv page rp2040 cross picture peers clang unit test"
 
 say() {
   progress_clear
@@ -69,13 +69,16 @@ show_log_end() {
 # Whether a demo or an example has its emulated board.
 has_board() { [[ " $* " != *" --board none "* && " $* " != *" --board=none "* ]]; }
 
+# Whether a RISC-V is named: as a board, or as the preset of one.
+has_riscv() { [[ " $* " == *[\ =]riscv* ]]; }
+
 # needs_of VERB [ARGUMENT...]: its sets of tools/packages.txt. What is not known takes more rather than less.
 needs_of() {
   local verb=$1 native='python tools host' board='' page=''
   shift
   case $verb in
     demo)
-      if has_board "$@"; then board=' board'; fi
+      if has_riscv "$@"; then board=' riscv'; elif has_board "$@"; then board=' board'; fi
       if [[ " $* " == *" --stay "* ]]; then page=' page'; fi
       echo "$native numpy$board$page"
       ;;
@@ -83,9 +86,15 @@ needs_of() {
     provision) echo "$native board numpy" ;;
     monitor) echo python ;;
     flash) echo "$native board numpy" ;;
-    footprint) echo "$native board numpy rp2040" ;;
-    emulate) echo "python tools board$([[ ${1:-} != rp2040 ]] || echo ' rp2040')" ;;
-    digest) echo "$native board cross clang" ;;
+    footprint) echo "$native board riscv numpy rp2040" ;;
+    emulate)
+      if has_riscv "$@"; then
+        echo "python tools riscv"
+      else
+        echo "python tools board$([[ ${1:-} != rp2040 ]] || echo ' rp2040')"
+      fi
+      ;;
+    digest) echo "$native board riscv cross clang" ;;
     experiment) echo "$native numpy picture" ;;
     fuzz) echo "$native clang unit" ;;
     example) if [[ ${1:-} == tables ]]; then echo "$native numpy"; else echo "$native numpy board"; fi ;;
@@ -105,6 +114,7 @@ needs_of() {
         manifold) echo "$native peers" ;;
         server) echo "$native numpy$([[ " $* " != *" --durable-peers "* ]] || echo ' durable')" ;;
         async | difference | parameters | round) echo "$native numpy" ;;
+        powercut) echo "$native numpy $(has_riscv "$@" && echo riscv || echo 'board rp2040')" ;;
         *) echo "$native numpy board rp2040" ;;
       esac
       ;;
@@ -113,6 +123,7 @@ needs_of() {
         asan | fuzz) echo "$native unit clang" ;;
         rpi-*) echo "$native unit cross" ;;
         dev | quick | tsan) echo "$native unit" ;;
+        riscv-*) echo "python tools riscv" ;;
         *) echo "python tools board" ;;
       esac
       ;;

@@ -4,7 +4,7 @@
 //
 // All of it runs in the main loop: the controller's interrupt only ends a sleep. What is received waits in a ring whose
 // free room is TCP's window, so that a peer that sends more than is read is held back.
-#include "boards/cortex_m/link.h"
+#include "boards/bare/link.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,14 +19,14 @@
 #include <lwip/timeouts.h>
 #include <netif/ethernet.h>
 
-#include "boards/cortex_m/machine.h"
-#include "boards/cortex_m/ring.h"
+#include "boards/bare/machine.h"
+#include "boards/bare/ring.h"
 #include "boards/ethernet/lan9118.h"
 #include "boards/ethernet/network_settings.h"
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
 
-#include GS_BOARD_CONFIG  // the board's board_config.h, by cortex_m.cmake
+#include GS_BOARD_CONFIG  // the board's board_config.h, by bare.cmake
 
 extern "C" {
 extern const char __network_begin, __network_end;

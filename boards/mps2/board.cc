@@ -2,11 +2,11 @@
 // LAN9220; UART0 the console, the CMSDK dual timer the clock.
 #include <cstdint>
 
+#include "boards/bare/machine.h"
 #include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/machine.h"
 #include "boards/mps2/cmsdk_uart.h"
 #if defined(GS_EMULATOR)
-#include "boards/cortex_m/semihosting.h"
+#include "boards/bare/semihosting.h"
 #include "boards/mps2/instruction_count.h"
 #include "boards/mps2/power_cut.h"
 #endif

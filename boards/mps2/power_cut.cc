@@ -1,7 +1,7 @@
 #include "boards/mps2/power_cut.h"
 
+#include "boards/bare/semihosting.h"
 #include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/semihosting.h"
 
 namespace gradstream {
 namespace {

@@ -2,8 +2,8 @@
 // console, the subsystem's 64-bit system counter the clock.
 #include <cstdint>
 
+#include "boards/bare/machine.h"
 #include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/machine.h"
 #include "boards/mps2/cmsdk_uart.h"
 #include "runtime/link/port.h"
 

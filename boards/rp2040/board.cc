@@ -2,8 +2,8 @@
 // console, the 64-bit timer the clock. Section numbers are those of the RP2040 data sheet.
 #include <cstdint>
 
+#include "boards/bare/machine.h"
 #include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/machine.h"
 #include "boards/rp2040/clocks.h"
 #include "runtime/link/port.h"
 

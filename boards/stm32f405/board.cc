@@ -2,8 +2,8 @@
 // independent watchdog the watchdog. RM0090 is ST's reference manual; its section numbers are those of revision 19.
 #include <cstdint>
 
+#include "boards/bare/machine.h"
 #include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/machine.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {

@@ -1,9 +1,9 @@
-// A board to copy: the functions of cortex_m/machine.h over a clock, two UARTs and a watchdog that no chip has. It
+// A board to copy: the functions of bare/machine.h over a clock, two UARTs and a watchdog that no chip has. It
 // builds as it stands (tests/boards/template_test.py); what a port writes anew is marked PORT, see docs/porting.md.
 #include <cstdint>
 
+#include "boards/bare/machine.h"
 #include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/machine.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {

@@ -1,11 +1,11 @@
-// The static memory of the client on a board to copy: its stack. What all Cortex-M boards
-// have stands in client_memory.h.
+// The static memory of the client on a board to copy: its stack. What all bare
+// boards have stands in client_memory.h.
 #ifndef GRADSTREAM_BOARDS_TEMPLATE_BOARD_CONFIG_H_
 #define GRADSTREAM_BOARDS_TEMPLATE_BOARD_CONFIG_H_
 
 #include <cstddef>
 
-#include "boards/cortex_m/client_memory.h"
+#include "boards/bare/client_memory.h"
 
 namespace gradstream {
 

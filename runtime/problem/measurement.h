@@ -26,7 +26,7 @@ inline constexpr uint32_t kMeasurePollMs = 5;
 inline constexpr uint32_t kMeasureTimeoutMs = 60000;
 
 // Whether this image waits for measurements: hosts do, and boards where it is built so (gs_use_measured_loss() of
-// boards/cortex_m/cortex_m.cmake). Without it, a board asks again at once, and never gives a question up. Reason: the
+// boards/bare/bare.cmake). Without it, a board asks again at once, and never gives a question up. Reason: the
 // usual image has one problem, which computes, and its bar leaves 200 bytes of flash.
 #if defined(GS_BARE_METAL) && !defined(GS_MEASURED_LOSS)
 inline constexpr bool kAwaitsMeasurements = false;

@@ -65,7 +65,7 @@ struct LeanForm {
 extern const LeanForm kLeanForm;
 
 // Whether a client looks for the lean form in its registry. A board's image that has it compiles the client with
-// GS_LEAN_FORM (boards/cortex_m/cortex_m.cmake). Reason: 400 bytes of flash.
+// GS_LEAN_FORM (boards/bare/bare.cmake). Reason: 400 bytes of flash.
 #if defined(GS_BARE_METAL) && !defined(GS_LEAN_FORM)
 inline constexpr bool kLinksLeanForm = false;
 #else

@@ -91,6 +91,8 @@ class Trial:
         self.expect(self.board, "event=connected ")
         self.wait_for_cause("power_on")
         for word, line, cause in FAULTS:
+            if line == HUNG and self.name.startswith("riscv"):
+                continue  # QEMU's machine has no watchdog
             self.board.lines.clear()
             self.board.type(word + "\n")
             if line != HUNG or self.name != "rp2040":

@@ -1,5 +1,5 @@
-"""One run on ten machines: native, AArch64 and ARMv7 clients (qemu-user), Cortex-M3, M4F, M7, M55, STM32F405 and
-RP2040 boards (QEMU and rp2040js, link by UART) and the M4F again by Ethernet, all over TLS against the real server.
+"""One run on eleven machines: native, AArch64 and ARMv7 clients (qemu-user), Cortex-M3, M4F, M7, M55, RISC-V, STM32F405
+and RP2040 boards (QEMU and rp2040js, link by UART) and the M4F again by Ethernet, all over TLS, with the real server.
 Now and then the server is killed and started again; the M4F board is unplugged and plugged in again; with --noise-gap
 the UART boards' links change, lose and insert bytes. The run must still end with one digest on all, computed by each
 device itself. Meanwhile the shell of every board is asked for its status and its self-test.
@@ -26,8 +26,8 @@ import footprint  # noqa: E402
 import link_proxy  # noqa: E402
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an386-eth", "mps2-an500", "mps3-an547", "stm32f405",
-          *(["rp2040"] if emulate.RP2040JS.exists() else []))
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an386-eth", "mps2-an500", "mps3-an547", "riscv-virt",
+          "stm32f405", *(["rp2040"] if emulate.RP2040JS.exists() else []))
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 CROSS = {"rpi-arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
          "rpi-armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}

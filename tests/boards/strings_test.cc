@@ -11,7 +11,7 @@
 #define strncmp board_strncmp
 #define memcmp board_memcmp
 #define memchr board_memchr
-#include "boards/cortex_m/strings.cc"
+#include "boards/bare/strings.cc"
 #undef strlen
 #undef strncmp
 #undef memcmp

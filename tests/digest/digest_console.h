@@ -1,4 +1,4 @@
-// Where digest_main.cc writes: a stream on a host, semihosting on an emulated Cortex-M.
+// Where digest_main.cc writes: a stream on a host, semihosting on an emulated board.
 #ifndef GRADSTREAM_TESTS_DIGEST_DIGEST_CONSOLE_H_
 #define GRADSTREAM_TESTS_DIGEST_DIGEST_CONSOLE_H_
 

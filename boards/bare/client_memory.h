@@ -1,9 +1,9 @@
-// The static memory of the client on a Cortex-M board, term by term, but for the stack, which the processor decides: it
-// stands in the board's board_config.h. The linker script gives the sum and no more, so that a term that grows is a
-// link error and not a surprise in the field. `./run footprint` compares with the image. A board whose client needs
-// more lists its own terms, under these names, and does without this file.
-#ifndef GRADSTREAM_BOARDS_CORTEX_M_CLIENT_MEMORY_H_
-#define GRADSTREAM_BOARDS_CORTEX_M_CLIENT_MEMORY_H_
+// The static memory of the client on a board without an operating system, term by term, but for the stack, which the
+// processor decides: it stands in the board's board_config.h. The linker script gives the sum and no more, so that a
+// term that grows is a link error and not a surprise in the field. `./run footprint` compares with the image. A board
+// whose client needs more lists its own terms, under these names, and does without this file.
+#ifndef GRADSTREAM_BOARDS_BARE_CLIENT_MEMORY_H_
+#define GRADSTREAM_BOARDS_BARE_CLIENT_MEMORY_H_
 
 #include <cstddef>
 
@@ -47,4 +47,4 @@ inline constexpr size_t kClientSize = kTlsPoolSize + kArenaSize + kDeviceSize + 
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_BOARDS_CORTEX_M_CLIENT_MEMORY_H_
+#endif  // GRADSTREAM_BOARDS_BARE_CLIENT_MEMORY_H_

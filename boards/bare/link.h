@@ -1,6 +1,6 @@
-// What a link adds to the sleep of a Cortex-M board, besides port_transport(): uart_link.cc, or an Ethernet.
-#ifndef GRADSTREAM_BOARDS_CORTEX_M_LINK_H_
-#define GRADSTREAM_BOARDS_CORTEX_M_LINK_H_
+// What a link adds to the sleep of a board, besides port_transport(): uart_link.cc, or an Ethernet.
+#ifndef GRADSTREAM_BOARDS_BARE_LINK_H_
+#define GRADSTREAM_BOARDS_BARE_LINK_H_
 
 #include <cstdint>
 
@@ -15,4 +15,4 @@ bool link_has_news();
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_BOARDS_CORTEX_M_LINK_H_
+#endif  // GRADSTREAM_BOARDS_BARE_LINK_H_

@@ -1,6 +1,6 @@
 // What an image calls of <string.h> beside copies, in the place of newlib's. Its functions go by words, as short texts
 // and keys do not need, and take 700 bytes of flash more. Compiled by itself, and without the compiler's knowledge of
-// these names (cortex_m.cmake): it would make a call of strlen() from the loop of strlen().
+// these names (bare.cmake): it would make a call of strlen() from the loop of strlen().
 #include <cstddef>
 #include <cstdint>
 

@@ -4,7 +4,7 @@
 //   page 0 | page 1 | erases of page 0, erases of page 1, bytes programmed, calls (4 words)
 #include <cstring>
 
-#include "boards/cortex_m/semihosting.h"
+#include "boards/bare/semihosting.h"
 #include "boards/flash.h"
 
 namespace gradstream {

@@ -2,13 +2,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/link.h"
-#include "boards/cortex_m/machine.h"
-#include "boards/cortex_m/ring.h"
+#include "boards/bare/link.h"
+#include "boards/bare/machine.h"
+#include "boards/bare/processor.h"
+#include "boards/bare/ring.h"
 #include "runtime/link/port.h"
 
-#include GS_BOARD_CONFIG  // the board's board_config.h, by cortex_m.cmake
+#include GS_BOARD_CONFIG  // the board's board_config.h, by bare.cmake
 
 namespace gradstream {
 namespace {

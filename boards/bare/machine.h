@@ -1,7 +1,7 @@
-// What a microcontroller supplies to the Cortex-M port (boards/cortex_m/port.cc): its clock, two UARTs, a watchdog. One
-// file of registers, boards/<machine>/board.cc.
-#ifndef GRADSTREAM_BOARDS_CORTEX_M_MACHINE_H_
-#define GRADSTREAM_BOARDS_CORTEX_M_MACHINE_H_
+// What a microcontroller supplies to the port of boards without an operating system (boards/bare/port.cc): its clock,
+// two UARTs, a watchdog. One file of registers, boards/<machine>/board.cc.
+#ifndef GRADSTREAM_BOARDS_BARE_MACHINE_H_
+#define GRADSTREAM_BOARDS_BARE_MACHINE_H_
 
 #include <cstdint>
 
@@ -53,4 +53,4 @@ void on_console_interrupt();
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_BOARDS_CORTEX_M_MACHINE_H_
+#endif  // GRADSTREAM_BOARDS_BARE_MACHINE_H_

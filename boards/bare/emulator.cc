@@ -1,12 +1,12 @@
 // What an emulator does instead of silicon: random numbers, options, an exit code.
 #include <cstring>
 
+#include "boards/bare/processor.h"
+#include "boards/bare/semihosting.h"
 #include "boards/board.h"
-#include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/semihosting.h"
 #include "runtime/link/port.h"
 
-#include GS_BOARD_CONFIG  // the board's board_config.h, by cortex_m.cmake
+#include GS_BOARD_CONFIG  // the board's board_config.h, by bare.cmake
 
 namespace gradstream {
 namespace semihosting {
@@ -57,7 +57,12 @@ uint32_t random_handle() {
 // Nothing wakes it any more: what a watchdog is for.
 [[noreturn]] void hang() {
   mask_interrupts();
-  register_at(0xE000E180) = 0xFFFFFFFF;  // a pending one would end each wait, and cost the emulator its time
+  // A pending one would end each wait, and cost the emulator its time.
+#if defined(__riscv)
+  asm volatile(GS_CSR("csrw mie, zero"));
+#else
+  register_at(0xE000E180) = 0xFFFFFFFF;
+#endif
   for (;;) {
     wait_for_interrupt();
   }
@@ -75,7 +80,9 @@ constexpr uint32_t kDepth = kStackSize / (kFrameWords * sizeof(uint32_t));
 }
 
 void raise_fault() {
-#if defined(__ARM_ARCH_6M__)
+#if defined(__riscv)
+  asm volatile("unimp");
+#elif defined(__ARM_ARCH_6M__)
   asm volatile("svc #0");  // rp2040js has no HardFault; this exception, which nobody asks for, has the same handler
 #else
   asm volatile("udf #0");

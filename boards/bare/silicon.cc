@@ -1,7 +1,7 @@
 // What a board on a desk has: nobody who gives options, nowhere to exit to, and a reset after a fault.
+#include "boards/bare/machine.h"
+#include "boards/bare/processor.h"
 #include "boards/board.h"
-#include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/machine.h"
 
 namespace gradstream {
 

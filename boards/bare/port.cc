@@ -1,18 +1,18 @@
-// The port of every Cortex-M board: memory, sleep, console, over the machine's few functions (machine.h) and a link
-// (link.h). All waits are WFI.
+// The port of every board without an operating system: memory, sleep, console, over the machine's few functions
+// (machine.h) and a link (link.h). All waits are WFI.
 #include "runtime/link/port.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "boards/bare/link.h"
+#include "boards/bare/machine.h"
+#include "boards/bare/processor.h"
+#include "boards/bare/ring.h"
 #include "boards/board.h"
-#include "boards/cortex_m/cortex_m.h"
-#include "boards/cortex_m/link.h"
-#include "boards/cortex_m/machine.h"
-#include "boards/cortex_m/ring.h"
 
-#include GS_BOARD_CONFIG  // the board's board_config.h, by cortex_m.cmake
+#include GS_BOARD_CONFIG  // the board's board_config.h, by bare.cmake
 
 extern "C" {
 extern uint32_t __stack_begin, __stack_end;
@@ -56,12 +56,7 @@ void board_start() {
     port_log_line("event=failed reason=\"image of another board: flash the one of this board\"");
     board_stop(kStopWrongBoard);
   }
-#if defined(__ARM_FP)
-  // Replicas agree to the last bit only without flush-to-zero and with rounding to nearest.
-  uint32_t mode = 0;
-  asm volatile("vmrs %0, fpscr" : "=r"(mode));
-  GS_ASSERT((mode & (1U << 24 | 3U << 22)) == 0);
-#endif
+  GS_ASSERT(has_exact_floats());
 }
 
 std::span<uint8_t> board_arena() { return arena_memory; }

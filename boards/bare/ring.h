@@ -1,6 +1,6 @@
 // A queue of bytes between an interrupt and the rest: one writer, one reader.
-#ifndef GRADSTREAM_BOARDS_CORTEX_M_RING_H_
-#define GRADSTREAM_BOARDS_CORTEX_M_RING_H_
+#ifndef GRADSTREAM_BOARDS_BARE_RING_H_
+#define GRADSTREAM_BOARDS_BARE_RING_H_
 
 #include <atomic>
 #include <cstddef>
@@ -40,4 +40,4 @@ class Ring {
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_BOARDS_CORTEX_M_RING_H_
+#endif  // GRADSTREAM_BOARDS_BARE_RING_H_
