@@ -7,7 +7,7 @@
 
 set(GS_NANOPB ${PROJECT_SOURCE_DIR}/third_party/nanopb)
 if(NOT EXISTS ${GS_NANOPB}/pb.h)
-  message(FATAL_ERROR "third_party/nanopb is missing: run ./run setup")
+  message(FATAL_ERROR "third_party/nanopb is missing: run ./run setup build in ${PROJECT_SOURCE_DIR}, which unpacks it")
 endif()
 
 function(gs_add_proto target)
