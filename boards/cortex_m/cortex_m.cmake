@@ -101,7 +101,7 @@ function(gs_use_held_pulls target)
 endfunction()
 
 # gs_use_eigen(target file...): an image with these files, whose losses are written with Eigen
-# (firmware/gradstream_eigen.h). With -Os GCC keeps the parts of an expression on the stack, 400 bytes more of it; with
+# (include/gradstream/eigen.h). With -Os GCC keeps the parts of an expression on the stack, 400 bytes more of it; with
 # -O2 it takes less flash too.
 function(gs_use_eigen target)
   if(NOT TARGET gs_eigen)
