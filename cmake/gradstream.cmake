@@ -61,7 +61,8 @@ endfunction()
 # Includes name their folder from the project's root: "runtime/base/status.h".
 function(gs_common target)
   gs_layout(${target})
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:include/gradstream-${PROJECT_VERSION}>)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GS_WARNINGS}>)
 endfunction()
 
