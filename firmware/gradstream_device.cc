@@ -219,13 +219,11 @@ void use_keys(KeyHolder* keys) { app.keys = keys; }
 
 namespace {
 
-// The smallest image takes the callers of its own release alone: its bar leaves no byte for others.
-constexpr bool kTakesOlderCallers = kUsesModel;
+// A board's image is compiled as a whole, from one header: there is no other size, and flash is short.
+constexpr bool kReadsSizes = kHasHostMembers;
 
 // size: a caller's sizeof of a structure; known: this release's. Members are only ever added, at the end.
-bool is_size_known(size_t size, size_t known) {
-  return size == known || (kTakesOlderCallers && size != 0 && size < known);
-}
+bool is_size_known(size_t size, size_t known) { return size != 0 && size <= known; }
 
 gs_result start(const gs_config& config) {
   if (app.device.has_value() || config.identity_text == nullptr || config.firmware_version == nullptr ||
@@ -282,6 +280,9 @@ void fill(gs_status_view* out) {
   const DeviceCounters link = shell.counters();
   const bool has_model = client.replica().has_model();
   *out = {};
+  if (kReadsSizes) {
+    out->size = sizeof *out;
+  }
   out->device = shell.name();
   out->server = shell.server();
   out->link = static_cast<gs_link>(shell.link());
@@ -323,10 +324,11 @@ void fill(gs_status_view* out) {
   }
 }
 
-GS_OWN_FRAME void fill_older(gs_status_view* out, size_t size) {
+GS_OWN_FRAME void fill_older(gs_status_view* out) {
   gs_status_view whole;
   fill(&whole);
-  std::memcpy(out, &whole, size);
+  whole.size = out->size;
+  std::memcpy(out, &whole, out->size);
 }
 
 }  // namespace
@@ -342,10 +344,10 @@ gs_result gs_init(const gs_config* config) {
   if (config == nullptr) {
     return GS_BAD_ARGUMENT;
   }
-  if (!is_size_known(config->size, sizeof *config)) {
+  if (kReadsSizes && !is_size_known(config->size, sizeof *config)) {
     return GS_BAD_SIZE;
   }
-  return kTakesOlderCallers && config->size < sizeof *config ? start_of_older(*config) : start(*config);
+  return kReadsSizes && config->size < sizeof *config ? start_of_older(*config) : start(*config);
 }
 
 const char* gs_version(void) {
@@ -377,16 +379,14 @@ bool gs_model(gs_model_view* out) {
 
 gs_result gs_status(gs_status_view* out) {
   using namespace gradstream;
-  const size_t size = out->size;
-  if (!is_size_known(size, sizeof *out)) {
+  if (kReadsSizes && !is_size_known(out->size, sizeof *out)) {
     return GS_BAD_SIZE;
   }
-  if (kTakesOlderCallers && size < sizeof *out) {
-    fill_older(out, size);
+  if (kReadsSizes && out->size < sizeof *out) {
+    fill_older(out);
   } else {
     fill(out);
   }
-  out->size = size;
   return GS_OK;
 }
 

@@ -1,10 +1,10 @@
 """Projects of users, from what this build installs: each finds headers and libraries, is linked, and runs.
 
-As docs/how-to/library.md says, `cmake --install` puts the component gradstream-dev into an empty folder. There a project with find_package() and one
-with a Makefile and pkg-config build super_loop.c, whose device starts and sends its first handshake. The C headers
-compile as C11, C++17 and C++20. The state of a device has the same size in a file of the library and in one of the
-user. A project with add_subdirectory() configures, and has no test of ours; ./run soak consume builds it. An Mbed TLS
-of the user's own whose configuration lacks something is refused with the words to define.
+As docs/how-to/library.md says, `cmake --install` puts the component gradstream-dev into an empty folder. There a
+project with find_package() and one with a Makefile and pkg-config build super_loop.c, whose device starts and sends its
+first handshake. The C headers compile as C11, C++17 and C++20. The state of a device has the same size in a file of the
+library and in one of the user. A project with add_subdirectory() configures, and has no test of ours; ./run soak
+consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words.
 """
 
 import json
