@@ -18,7 +18,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # An image must not depend on where it was built, and its asserts name files from the root.
 if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
-  add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endif()
 
 if(GS_SANITIZE)
@@ -36,8 +36,9 @@ endif()
 
 set(GS_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wundef)
 # Every compiler version warns of other things. An error is what the version of the tests warns of, GCC 12: a user
-# with a newer one gets programs, and the warnings.
-if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+# with a newer one gets programs, and the warnings. A project that adds this one gets no error of a warning.
+if(PROJECT_IS_TOP_LEVEL
+   AND (CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU"))
   list(APPEND GS_WARNINGS -Werror)
 endif()
 
@@ -60,7 +61,8 @@ endfunction()
 # Includes name their folder from the project's root: "runtime/base/status.h".
 function(gs_common target)
   gs_layout(${target})
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:include/gradstream-${PROJECT_VERSION}>)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GS_WARNINGS}>)
 endfunction()
 

@@ -1,18 +1,40 @@
 # gs_mbedtls: Mbed TLS 3.6 of third_party/, built with the configuration of this platform.
 #
-# The configuration is GS_MBEDTLS_CONFIG if set, else boards/<GS_BOARD>/mbedtls_config.h if the board has one, else the
-# one for all boards or the one for hosts in cmake/.
+# The configuration is GS_MBEDTLS_CONFIG if set, else mbedtls_config.h in the board's folder if it has one. Else it is
+# the one for all boards or the one for hosts in cmake/.
+#
+# GRADSTREAM_MBEDTLS_TARGET: gs_mbedtls is that target of the project around this one, with its own configuration.
+# runtime/link/tls.cc names what that configuration lacks. Two Mbed TLS in one program would clash by their symbols.
+if(GRADSTREAM_MBEDTLS_TARGET)
+  if(NOT TARGET ${GRADSTREAM_MBEDTLS_TARGET})
+    message(FATAL_ERROR "GRADSTREAM_MBEDTLS_TARGET=${GRADSTREAM_MBEDTLS_TARGET} is no target: add the project of that "
+      "Mbed TLS before gradstream, or leave it empty for the one of third_party/")
+  elseif(GRADSTREAM_SERVER)
+    message(FATAL_ERROR "GRADSTREAM_MBEDTLS_TARGET is for a device's libraries alone: set GRADSTREAM_SERVER=OFF")
+  endif()
+  add_library(gs_mbedtls INTERFACE)
+  target_link_libraries(gs_mbedtls INTERFACE ${GRADSTREAM_MBEDTLS_TARGET})
+  return()
+endif()
 
 if(NOT EXISTS ${PROJECT_SOURCE_DIR}/third_party/mbedtls/CMakeLists.txt)
-  message(FATAL_ERROR "third_party/mbedtls is missing: run ./run setup")
+  message(FATAL_ERROR "third_party/mbedtls is missing: run ./run setup build in ${PROJECT_SOURCE_DIR}, which unpacks "
+    "it, or name an Mbed TLS of your project by GRADSTREAM_MBEDTLS_TARGET")
+endif()
+if(TARGET mbedtls OR TARGET mbedcrypto)
+  message(FATAL_ERROR "this project has targets of an Mbed TLS already: set GRADSTREAM_MBEDTLS_TARGET to the one to "
+    "link, such as mbedtls, before it adds gradstream")
 endif()
 
 set(GS_MBEDTLS_CONFIG "" CACHE FILEPATH "Configuration header of Mbed TLS, instead of the platform's own")
 set(board_config ${PROJECT_SOURCE_DIR}/boards/${GS_BOARD}/mbedtls_config.h)
+set(own_board_config ${GRADSTREAM_BOARD_DIR}/mbedtls_config.h)
 if(GS_MBEDTLS_CONFIG)
   set(mbedtls_config ${GS_MBEDTLS_CONFIG})
 elseif(GS_BOARD AND EXISTS ${board_config})
   set(mbedtls_config ${board_config})
+elseif(GRADSTREAM_BOARD_DIR AND EXISTS ${own_board_config})
+  set(mbedtls_config ${own_board_config})
 elseif(GS_BARE_METAL)
   set(mbedtls_config ${PROJECT_SOURCE_DIR}/cmake/mbedtls_config_board.h)
 else()

@@ -7,7 +7,7 @@
 
 set(GS_NANOPB ${PROJECT_SOURCE_DIR}/third_party/nanopb)
 if(NOT EXISTS ${GS_NANOPB}/pb.h)
-  message(FATAL_ERROR "third_party/nanopb is missing: run ./run setup")
+  message(FATAL_ERROR "third_party/nanopb is missing: run ./run setup build in ${PROJECT_SOURCE_DIR}, which unpacks it")
 endif()
 
 function(gs_add_proto target)
@@ -48,7 +48,8 @@ function(gs_add_proto target)
     list(APPEND sources ${generated}/${base}.pb.c ${generated}/${base}.pb.h)
   endforeach()
   add_library(${target} STATIC ${sources})
-  target_include_directories(${target} SYSTEM PUBLIC ${generated} ${GS_NANOPB})
+  target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${generated}>
+    $<BUILD_INTERFACE:${GS_NANOPB}>)
   gs_layout(${target})
   target_compile_definitions(${target} PUBLIC PB_BUFFER_ONLY=1 PB_NO_ERRMSG=1)
 endfunction()

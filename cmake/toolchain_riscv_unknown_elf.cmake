@@ -7,6 +7,8 @@ set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR riscv)
 set(CMAKE_C_COMPILER riscv64-unknown-elf-gcc)
 set(CMAKE_CXX_COMPILER riscv64-unknown-elf-g++)
+set(CMAKE_AR riscv64-unknown-elf-gcc-ar)
+set(CMAKE_RANLIB riscv64-unknown-elf-gcc-ranlib)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
 set(GS_CPU_FLAGS "" CACHE STRING "Processor flags, such as -march=rv32imc -mabi=ilp32")

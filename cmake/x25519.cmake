@@ -8,7 +8,8 @@
 # the build tree. third_party/ stays as it came. A version of Mbed TLS with another table is refused here.
 
 if(NOT EXISTS ${PROJECT_SOURCE_DIR}/third_party/libsodium/src/libsodium)
-  message(FATAL_ERROR "third_party/libsodium is missing: run ./run setup")
+  message(FATAL_ERROR "third_party/libsodium is missing: run ./run setup build in ${PROJECT_SOURCE_DIR}, which "
+    "unpacks it")
 endif()
 
 # gs_insert_driver_call(text_variable call statement): before the conditional part that holds p256_transparent_CALL(.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "firmware/linked_problem.h"
+#include "include/gradstream/problem.h"
 #include "runtime/problem/problem.h"
 
 namespace gradstream {

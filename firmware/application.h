@@ -1,4 +1,4 @@
-// The one device of an image, as the C interface of firmware/gradstream_device.h has it.
+// The one device of an image, as the C interface of include/gradstream/device.h has it.
 //
 // The interface stands in several files, so that an image pays for what it calls:
 //   gradstream_device.cc   start, polling, status; every image
@@ -18,8 +18,8 @@
 #include <span>
 
 #include "firmware/device.h"
-#include "firmware/gradstream_device.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/device.h"
+#include "include/gradstream/problem.h"
 #include "runtime/base/arena.h"
 #include "runtime/link/port.h"
 #include "runtime/problem/problem.h"

@@ -21,6 +21,7 @@ using namespace gradstream;
 
 void gs_board_start(gs_config* config) {
   board_start();
+  config->size = sizeof *config;
   config->firmware_version = GS_VERSION;
   config->board = GS_BOARD_NAME;
   config->identity_text = board_identity_text().data();

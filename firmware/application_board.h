@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 
 #ifdef __cplusplus
 extern "C" {

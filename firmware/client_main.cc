@@ -70,6 +70,7 @@ GS_OWN_FRAME int start(const ClientMainOptions& options, const gs_sample_source&
   use_keys(options.keys);
 #endif
   gs_config config = {};
+  config.size = sizeof config;
 #if !defined(GS_BARE_METAL)
   config.threshold_quantile = options.threshold_quantile;
   config.power = options.power;
@@ -142,6 +143,7 @@ GS_OWN_FRAME void log_model(const gs_status_view& status, const char* from) {
 
 GS_OWN_FRAME void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
   gs_status_view status;
+  status.size = sizeof status;
   gs_status(&status);
   port_log_line(device_line("started", status, kFirmwareVersion, reset_cause_name(options))
                     .number("samples", samples.count)
@@ -273,6 +275,7 @@ GS_OWN_FRAME bool look(const ClientMainOptions& options, const gs_sample_source&
   const size_t stack = options.stack_high_water_size != nullptr ? options.stack_high_water_size() : 0;
   gs_note_stack_high_water(static_cast<uint32_t>(stack));
   gs_status_view status;
+  status.size = sizeof status;
   gs_status(&status);
   log_changes(status, options, samples, stack, seen);
   if (const char* const fault = data_fault(options, status); fault != nullptr) {
@@ -291,6 +294,7 @@ bool is_end_due(const ClientMainOptions& options) {
     return false;
   }
   gs_status_view status;
+  status.size = sizeof status;
   gs_status(&status);
   return status.state != GS_SAVE;
 }

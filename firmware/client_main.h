@@ -7,7 +7,7 @@
 #include <span>
 
 #include "firmware/console.h"
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 
 namespace gradstream {
 

@@ -103,6 +103,7 @@ void Console::answer(ShellCommand command) const {
 
 void Console::answer_status() const {
   gs_status_view status;
+  status.size = sizeof status;
   gs_status(&status);
   port_log_line(device_line("status", status, firmware_version_, reset_cause_).c_str());
   ConsoleLine model("status_model");

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "firmware/gradstream_device.h"
 #include "firmware/line.h"
 #include "firmware/shell.h"
+#include "include/gradstream/device.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {

@@ -44,7 +44,7 @@ struct DeviceCounters {
   uint32_t bytes_received = 0;
 };
 
-// As gs_link of firmware/gradstream_device.h.
+// As gs_link of include/gradstream/device.h.
 enum class DeviceLink : uint8_t { kDown, kQuiet, kOpening, kHandshake, kUp };
 
 class DeviceShell {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "firmware/linked_problem.h"
+#include "include/gradstream/problem.h"
 #include "runtime/problem/gsn.h"
 
 namespace gradstream {

@@ -2,7 +2,7 @@
 #ifndef GRADSTREAM_FIRMWARE_FLOORS_H_
 #define GRADSTREAM_FIRMWARE_FLOORS_H_
 
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 #include "runtime/link/privacy.h"
 
 namespace gradstream {

@@ -1,5 +1,3 @@
-#include "firmware/gradstream_device.h"
-
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -8,10 +6,12 @@
 #include "firmware/client_main.h"
 #include "firmware/device.h"
 #include "firmware/floors.h"
-#include "firmware/linked_problem.h"
 #include "firmware/registry.h"
+#include "include/gradstream/device.h"
+#include "include/gradstream/problem.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/fusing.h"
+#include "runtime/base/own_frame.h"
 #include "runtime/link/port.h"
 #include "runtime/training/encoding.h"
 
@@ -217,15 +217,18 @@ void use_credentials(const Credentials* credentials, const char* server_name) {
 void use_keys(KeyHolder* keys) { app.keys = keys; }
 #endif
 
-}  // namespace gradstream
+namespace {
 
-using gradstream::app;
+// A board's image is compiled as a whole, from one header: there is no other size, and flash is short.
+constexpr bool kReadsSizes = kHasHostMembers;
 
-gs_result gs_init(const gs_config* config) {
-  using namespace gradstream;
-  if (app.device.has_value() || config == nullptr || config->identity_text == nullptr ||
-      config->firmware_version == nullptr || config->arena == nullptr || config->arena_size == 0 ||
-      !are_samples_valid(*config) || !is_problem_valid(*config) || !is_power_valid(*config)) {
+// size: a caller's sizeof of a structure; known: this release's. Members are only ever added, at the end.
+bool is_size_known(size_t size, size_t known) { return size != 0 && size <= known; }
+
+gs_result start(const gs_config& config) {
+  if (app.device.has_value() || config.identity_text == nullptr || config.firmware_version == nullptr ||
+      config.arena == nullptr || config.arena_size == 0 || !are_samples_valid(config) || !is_problem_valid(config) ||
+      !is_power_valid(config)) {
     return GS_BAD_ARGUMENT;
   }
   if (!keeps_subnormals()) {
@@ -235,33 +238,120 @@ gs_result gs_init(const gs_config* config) {
     return GS_FUSES;
   }
   DeviceConfig device_config;
-  if (parse_identity({config->identity_text, config->identity_size}, &device_config.identity, &app.identity_line) !=
+  if (parse_identity({config.identity_text, config.identity_size}, &device_config.identity, &app.identity_line) !=
       Status::kOk) {
     return GS_BAD_IDENTITY;
   }
-  take_samples(*config);
-  if (kUsesModel && !take_use(*config)) {
+  take_samples(config);
+  if (kUsesModel && !take_use(config)) {
     return GS_BAD_ARGUMENT;
   }
   device_config.transport = port_transport();
-  device_config.client = client_config(*config, device_config.identity, device_config.transport);
-  device_config.key_exchange = config->key_exchange == GS_PSK_KE ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
+  device_config.client = client_config(config, device_config.identity, device_config.transport);
+  device_config.key_exchange = config.key_exchange == GS_PSK_KE ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
 #if !defined(GS_BARE_METAL)
   device_config.credentials = app.credentials;
   device_config.server_name = app.server_name;
   device_config.keys = app.keys;
   device_config.client.changes_keys = app.keys != nullptr;
 #endif
-  device_config.step_delay_ms = config->step_delay_ms;
-  app.arena.emplace(config->arena, config->arena_size);
+  device_config.step_delay_ms = config.step_delay_ms;
+  app.arena.emplace(config.arena, config.arena_size);
   app.device.emplace(device_config, *app.arena);
-  restore(*config);
-  const Status started = tls_start(config->tls_pool, config->tls_pool_size);
+  restore(config);
+  const Status started = tls_start(config.tls_pool, config.tls_pool_size);
   if (started != Status::kOk) {
     app.device.reset();
     return to_result(started);
   }
   return GS_OK;
+}
+
+GS_OWN_FRAME gs_result start_of_older(const gs_config& config) {
+  gs_config whole = {};
+  std::memcpy(&whole, &config, config.size);
+  return start(whole);
+}
+
+void fill(gs_status_view* out) {
+  const DeviceShell& shell = device();
+  const Client& client = shell.client();
+  const ClientCounters& counters = client.counters();
+  const DeviceCounters link = shell.counters();
+  const bool has_model = client.replica().has_model();
+  *out = {};
+  if (kReadsSizes) {
+    out->size = sizeof *out;
+  }
+  out->device = shell.name();
+  out->server = shell.server();
+  out->link = static_cast<gs_link>(shell.link());
+  out->state = static_cast<gs_state>(client.state());
+  out->run_finished = client.run_finished();
+  out->connected = shell.is_connected();
+  out->version = has_model ? client.replica().version() : 0;
+  out->digest = has_model ? client.digest() : 0;
+  out->last_wait = static_cast<uint32_t>(client.last_wait());
+  out->last_reason = static_cast<uint32_t>(client.last_reason());
+  out->bad_sample = client.sample_fault().what != nullptr ? client.sample_fault().sample + 1 : 0;
+  out->last_fault = shell.last_fault_text();
+  out->sessions = counters.sessions;
+  out->connection_failures = counters.connection_failures;
+  out->deadlines_missed = counters.deadlines_missed + link.frame_deadlines;
+  out->malformed_frames = counters.malformed_frames;
+  out->local_steps = counters.local_steps;
+  out->tasks_done = counters.tasks_done;
+  out->tasks_refused = counters.tasks_refused;
+  out->updates_folded = counters.updates_folded;
+  out->updates_late = counters.updates_late;
+  out->updates_refused = counters.updates_refused;
+  out->updates_resent = counters.updates_resent;
+  out->records_applied = counters.records_applied;
+  out->snapshots = counters.snapshots;
+  out->digest_mismatches = counters.digest_mismatches;
+  out->save_failures = counters.save_failures;
+  out->bytes_sent = link.bytes_sent;
+  out->bytes_received = link.bytes_received;
+  out->arena_high_water = static_cast<uint32_t>(app.arena->high_water_size());
+  out->tls_high_water = static_cast<uint32_t>(tls_high_water_size());
+  out->measurements_lost = kAwaitsMeasurements ? counters.measurements_lost : 0;
+  out->step_open = client.is_step_open();
+  if (kHoldsPulls) {
+    out->held = client.is_held();
+  }
+  if (kUsesModel) {
+    out->samples_lost = app.samples_lost.load(std::memory_order_relaxed);
+  }
+}
+
+GS_OWN_FRAME void fill_older(gs_status_view* out) {
+  gs_status_view whole;
+  fill(&whole);
+  whole.size = out->size;
+  std::memcpy(out, &whole, out->size);
+}
+
+}  // namespace
+}  // namespace gradstream
+
+using gradstream::app;
+
+#define GS_WORDS(x) #x
+#define GS_TEXT(x) GS_WORDS(x)
+
+gs_result gs_init(const gs_config* config) {
+  using namespace gradstream;
+  if (config == nullptr) {
+    return GS_BAD_ARGUMENT;
+  }
+  if (kReadsSizes && !is_size_known(config->size, sizeof *config)) {
+    return GS_BAD_SIZE;
+  }
+  return kReadsSizes && config->size < sizeof *config ? start_of_older(*config) : start(*config);
+}
+
+const char* gs_version(void) {
+  return GS_TEXT(GRADSTREAM_VERSION_MAJOR) "." GS_TEXT(GRADSTREAM_VERSION_MINOR) "." GS_TEXT(GRADSTREAM_VERSION_PATCH);
 }
 
 uint32_t gs_identity_line(void) { return app.identity_line; }
@@ -287,52 +377,17 @@ bool gs_model(gs_model_view* out) {
   return true;
 }
 
-void gs_status(gs_status_view* out) {
-  const gradstream::DeviceShell& device = gradstream::device();
-  const gradstream::Client& client = device.client();
-  const gradstream::ClientCounters& counters = client.counters();
-  const gradstream::DeviceCounters link = device.counters();
-  const bool has_model = client.replica().has_model();
-  *out = {};
-  out->device = device.name();
-  out->server = device.server();
-  out->link = static_cast<gs_link>(device.link());
-  out->state = static_cast<gs_state>(client.state());
-  out->run_finished = client.run_finished();
-  out->connected = device.is_connected();
-  out->version = has_model ? client.replica().version() : 0;
-  out->digest = has_model ? client.digest() : 0;
-  out->last_wait = static_cast<uint32_t>(client.last_wait());
-  out->last_reason = static_cast<uint32_t>(client.last_reason());
-  out->bad_sample = client.sample_fault().what != nullptr ? client.sample_fault().sample + 1 : 0;
-  out->last_fault = device.last_fault_text();
-  out->sessions = counters.sessions;
-  out->connection_failures = counters.connection_failures;
-  out->deadlines_missed = counters.deadlines_missed + link.frame_deadlines;
-  out->malformed_frames = counters.malformed_frames;
-  out->local_steps = counters.local_steps;
-  out->tasks_done = counters.tasks_done;
-  out->tasks_refused = counters.tasks_refused;
-  out->updates_folded = counters.updates_folded;
-  out->updates_late = counters.updates_late;
-  out->updates_refused = counters.updates_refused;
-  out->updates_resent = counters.updates_resent;
-  out->records_applied = counters.records_applied;
-  out->snapshots = counters.snapshots;
-  out->digest_mismatches = counters.digest_mismatches;
-  out->save_failures = counters.save_failures;
-  out->bytes_sent = link.bytes_sent;
-  out->bytes_received = link.bytes_received;
-  out->arena_high_water = static_cast<uint32_t>(app.arena->high_water_size());
-  out->tls_high_water = static_cast<uint32_t>(gradstream::tls_high_water_size());
-  out->measurements_lost = gradstream::kAwaitsMeasurements ? counters.measurements_lost : 0;
-  out->step_open = client.is_step_open();
-  if (gradstream::kHoldsPulls) {
-    out->held = client.is_held();
+gs_result gs_status(gs_status_view* out) {
+  using namespace gradstream;
+  if (kReadsSizes && !is_size_known(out->size, sizeof *out)) {
+    return GS_BAD_SIZE;
   }
-  if (gradstream::kUsesModel) {
-    out->samples_lost = app.samples_lost.load(std::memory_order_relaxed);
+  if (kReadsSizes && out->size < sizeof *out) {
+    fill_older(out);
+  } else {
+    fill(out);
   }
+  return GS_OK;
 }
 
 void gs_note_stack_high_water(uint32_t bytes) { gradstream::device().client().report().stack_high_water = bytes; }

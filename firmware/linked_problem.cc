@@ -1,8 +1,7 @@
-#include "firmware/linked_problem.h"
-
 #include <cstring>
 
 #include "firmware/application.h"
+#include "include/gradstream/problem.h"
 #include "runtime/base/products.h"
 
 const gs_linked_problem gs_brockett = {{&gradstream::kBrockettOps, nullptr}};

@@ -1,6 +1,6 @@
 // log_lost_measurement(). A file of its own, so that only images whose losses are measured link it.
 #include "firmware/line.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/problem.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {

@@ -6,8 +6,8 @@
 #include "firmware/flash_network.h"
 #include "firmware/float_shard.h"
 #include "firmware/line.h"
-#include "firmware/linked_problem.h"
 #include "firmware/shard.h"
+#include "include/gradstream/problem.h"
 #include "runtime/link/port.h"
 
 namespace {

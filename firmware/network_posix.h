@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "firmware/linked_problem.h"
+#include "include/gradstream/problem.h"
 #include "runtime/problem/gsn.h"
 
 namespace gradstream {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "firmware/application.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/problem.h"
 
 namespace gradstream {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 
 namespace gradstream {
 

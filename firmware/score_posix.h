@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "firmware/client_main.h"
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 
 namespace gradstream {
 

@@ -43,6 +43,7 @@ RUN_BY = {
     ("docs/how-to/enrol.md", "gradstream device add"): "tests/server/how_to_test.py",
     ("docs/how-to/enrol.md", "gradstream claim add"): "tests/server/how_to_test.py",
     ("docs/how-to/install.md", "./run package server"): "tests/tools/install_test.py",
+    ("docs/how-to/library.md", "./run build dev"): "tests/consume/consume_test.py",
     ("docs/how-to/run.md", "gradstream serve --check-config"): "tests/server/how_to_test.py",
     ("docs/how-to/set_up.md", "./run demo"): "tests/tools/setup_test.py",
     ("docs/how-to/simulate.md", "./run simulate --fleet"): "tests/sim/simulate_fleet_test.py",

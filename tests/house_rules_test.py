@@ -179,9 +179,10 @@ ARROWS = {
     "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
-    "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
-    "firmware/": ("runtime/", "boards/", "firmware/", HOST_ROOM),
-    "python/": ("runtime/", "boards/posix/", "firmware/", "python/"),
+    "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "include/gradstream/port.h", "boards/"),
+    "include/": ("runtime/", "include/"),
+    "firmware/": ("runtime/", "include/", "boards/", "firmware/", HOST_ROOM),
+    "python/": ("runtime/", "include/", "boards/posix/", "firmware/", "python/"),
 }
 
 RUNTIME_HEADERS = set(
@@ -287,7 +288,7 @@ def runtime_headers(tree: Tree) -> Iterator[Violation]:
     for path in tree.select():
         in_runtime = path.startswith("runtime/")
         is_codec = re.match(r"runtime/wire/codec\.(h|cc)$", path)
-        is_product = path.startswith(("runtime/", "server/", "sim/", "firmware/", "boards/", HOST_ROOM))
+        is_product = path.startswith(("runtime/", "server/", "sim/", "firmware/", "include/", "boards/", HOST_ROOM))
         for line, header, quoted in tree.includes(path):
             if NANOPB.match(header):
                 if is_product and not is_codec:
@@ -313,7 +314,7 @@ DEVICE_HEADERS = set(
 
 
 def device_words(tree: Tree) -> Iterator[Violation]:
-    for path in tree.select("runtime/", "firmware/", "boards/", HOST_ROOM):
+    for path in tree.select("runtime/", "firmware/", "include/", "boards/", HOST_ROOM):
         for number, line in enumerate(tree.stripped(path).split("\n"), 1):
             if line.lstrip().startswith("#"):
                 continue
@@ -465,7 +466,7 @@ def no_contraction(tree: Tree) -> Iterator[Violation]:
 
 # ---- One name, one header ----
 
-NAMING = ("runtime/", "server/", "sim/", "firmware/", "boards/", "experiments/", HOST_ROOM)
+NAMING = ("runtime/", "server/", "sim/", "firmware/", "include/", "boards/", "experiments/", HOST_ROOM)
 NAMESPACE_HEAD = re.compile(r'^(inline\s+)?namespace\b|^extern\s*""$')
 TYPE_HEAD = re.compile(r"^(?:typedef\s+)?(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
                        r"(?:alignas\s*\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*(\w+)\s*(?:final\s*)?(?::(?!:).*)?$", re.S)

@@ -41,6 +41,7 @@ ROOMS = {
     "runtime/training": (DEVICE, "estimators and solvers"),
     "runtime/wire": (DEVICE, "codec, frames, identity"),
     "runtime/link": (DEVICE, "the client, TLS, its port"),
+    "include": (DEVICE, "what applications include"),
     "firmware": (DEVICE, "the client's image"),
     "boards": (DEVICE, "a folder a port"),
     "server/base": (HOST, "text, files, log, Asio"),

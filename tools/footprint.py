@@ -12,6 +12,7 @@ STM32F405's images for other crystals.
 
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -29,7 +30,7 @@ import fleet
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = "gradstream_client"
-TOOLS = "arm-none-eabi-"  # these read images of any processor; only instructions are for objdump of its own
+TOOLS = "arm-none-eabi-"  # these read images of any processor; instructions and what LTO made are for its own
 # What calls an emulator, as objdump writes it.
 SEMIHOSTING = {"arm-none-eabi-": r"\bbkpt\s+0x00ab", "riscv64-unknown-elf-": r"\bslli?\s+zero,zero,0x1f"}
 
@@ -121,8 +122,12 @@ def fail(reason, word):
     raise SystemExit(1)
 
 
-def tool(name, *arguments):
-    return subprocess.run([TOOLS + name, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True).stdout
+def tool(name, *arguments, tools=TOOLS):
+    return subprocess.run([tools + name, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def tools_of(path):
+    return "riscv64-unknown-elf-" if "RISC-V" in tool("readelf", "-h", path) else TOOLS
 
 
 def build(preset, *targets):
@@ -207,10 +212,11 @@ def archive_of(file):
     return folder.parents[1] / f"lib{folder.stem}.a"
 
 
-def defined_names(file):
+def defined_names(tools, file):
     """Functions and variables of an object whose code is made when it is linked."""
-    undefined = set(re.findall(r" U (\S+)$", tool("gcc-nm", "--quiet", file), re.M))
-    listed = re.findall(r"^(?:function|variable)\s+\w+\s+[1-9]\d*\s+(\S+)", tool("lto-dump", "-list", file), re.M)
+    undefined = set(re.findall(r" U (\S+)$", tool("gcc-nm", "--quiet", file, tools=tools), re.M))
+    listed = re.findall(r"^(?:function|variable)\s+\w+\s+[1-9]\d*\s+(\S+)",
+                        tool("lto-dump", "-list", file, tools=tools), re.M)
     return {name.partition(".")[0] for name in listed if name not in undefined}
 
 
@@ -222,7 +228,7 @@ def owners_of(path):
         if (archive := archive_of(file)).is_file():
             components[file] = component_of(str(archive))
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        names = pool.map(defined_names, components)
+        names = pool.map(functools.partial(defined_names, tools_of(path)), components)
     return {name: component for component, defined in zip(components.values(), names) for name in defined}
 
 
@@ -306,9 +312,8 @@ def print_table(title, total, bar, terms):
 
 def calls_emulator(path):
     """Whether an image has semihosting."""
-    tools = "riscv64-unknown-elf-" if "RISC-V" in tool("readelf", "-h", path) else TOOLS
-    listing = subprocess.run([f"{tools}objdump", "-d", path], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return re.search(SEMIHOSTING[tools], listing) is not None
+    tools = tools_of(path)
+    return re.search(SEMIHOSTING[tools], tool("objdump", "-d", path, tools=tools)) is not None
 
 
 def linked_faults(path):

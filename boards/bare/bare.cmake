@@ -14,9 +14,10 @@
 #   gradstream_client_perceptron_emulator.elf   the same for a perceptron 196-32-32-10
 #   gradstream_client_gsn.elf, gradstream_client_gsn_emulator.elf   for a network behind the shard, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
-# emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
-# is boards/ethernet, else a UART. MAINS: the board has mains power, else a battery. GS_IMAGE_PREFIX, set where a tree
-# makes the images of a second board, begins their targets' names.
+# emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root, or absolute, as of
+# a board outside the tree (GRADSTREAM_BOARD_DIR). ETHERNET: the link is boards/ethernet, else a UART. MAINS: the board
+# has mains power, else a battery. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
+# targets' names.
 function(gs_add_bare_image target script config)
   gs_add_bare_program(${target} ${script} ${config} ${PROJECT_SOURCE_DIR}/firmware/main.cc ${ARGN})
 endfunction()
@@ -41,7 +42,8 @@ function(gs_add_bare_program target script config)
   set_source_files_properties(${apart} PROPERTIES COMPILE_OPTIONS -fno-lto)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/boards/bare/strings.cc
     PROPERTIES COMPILE_OPTIONS "-fno-lto;-fno-builtin;-fno-tree-loop-distribute-patterns")
-  set(scripts ${PROJECT_SOURCE_DIR}/${script} ${PROJECT_SOURCE_DIR}/${gs_processor_sections})
+  cmake_path(ABSOLUTE_PATH script BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set(scripts ${script} ${PROJECT_SOURCE_DIR}/${gs_processor_sections})
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
   gs_runtime_flags(${target})
   gs_processor_part(part)
@@ -50,7 +52,7 @@ function(gs_add_bare_program target script config)
   target_compile_definitions(${target} PRIVATE
     GS_BOARD_CONFIG="${config}" GS_BOARD_NAME="${board}" GS_PROCESSOR_PART=${part})
   target_link_options(${target} PRIVATE -L${PROJECT_SOURCE_DIR}
-    -T${PROJECT_SOURCE_DIR}/${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
+    -T${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   if(GS_SMALLEST)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/firmware/registry_smallest.cc)
   endif()
@@ -86,7 +88,7 @@ function(gs_use_held_pulls target)
 endfunction()
 
 # gs_use_eigen(target file...): an image with these files, whose losses are written with Eigen
-# (firmware/gradstream_eigen.h). With -Os GCC keeps the parts of an expression on the stack, 400 bytes more of it; with
+# (include/gradstream/eigen.h). With -Os GCC keeps the parts of an expression on the stack, 400 bytes more of it; with
 # -O2 it takes less flash too.
 function(gs_use_eigen target)
   if(NOT TARGET gs_eigen)
@@ -103,9 +105,9 @@ set(network_widths "64,16,10" "196,32,32,10")
 
 function(gs_add_bare_client)
   cmake_parse_arguments(arg "ETHERNET;MAINS" "SCRIPT;CONFIG;NETWORK_ARENA_KIB" "SOURCES;SILICON;EMULATOR" ${ARGN})
-  list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
-  list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
-  list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
+  foreach(list arg_SOURCES arg_SILICON arg_EMULATOR)
+    list(TRANSFORM ${list} PREPEND ${PROJECT_SOURCE_DIR}/ REGEX "^[^/]")
+  endforeach()
   set(client ${GS_IMAGE_PREFIX}gradstream_client)
   set(link ${PROJECT_SOURCE_DIR}/boards/bare/uart_link.cc)
   if(arg_ETHERNET)

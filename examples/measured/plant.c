@@ -1,9 +1,8 @@
 /* The application of examples/measured: a loss that is measured on a plant. The plant is a known quadratic, x' A x at a
  * point x of the sphere, with noise. It has its answer some time after the question, when a hardware timer of the board
  * says so. No gradient exists, and no formula is known to the device: zeroth order is all that can train this. */
+#include <gradstream/device.h>
 #include <stddef.h>
-
-#include "firmware/gradstream_device.h"
 
 /* Values of a point. Its shard has ROWS samples, the rows of A, and one more: noise, time, seed. */
 enum { ROWS = 6 };

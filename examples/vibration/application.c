@@ -9,12 +9,12 @@
  * recording has the fault is known, so that the application can say how well the scores tell it apart (event=auc). A
  * product has a driver in place of the recording, and no such line.
  */
+#include <gradstream/device.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "firmware/application_board.h"
-#include "firmware/gradstream_device.h"
 
 /* The recording: 24 band energies a window, 340 windows, the last 100 of them with the fault. */
 enum { VALUES = 24, OWN_WINDOWS = 120, FAULT_BEGIN = 240, WINDOWS = 340 };
@@ -153,7 +153,7 @@ static void train(void) {
     if (wake_ms <= now_ms) {
       continue; /* a local step is unfinished */
     }
-    gs_status_view status;
+    gs_status_view status = {.size = sizeof status};
     gs_status(&status);
     if (status.run_finished) {
       return;
@@ -244,7 +244,7 @@ int main(void) {
   train();
   watch(threshold());
   judge();
-  gs_status_view status;
+  gs_status_view status = {.size = sizeof status};
   gs_status(&status);
   begin_line("finished");
   put_number("version", status.version);

@@ -34,7 +34,7 @@ enum class SampleCountForm : uint8_t {
 };
 
 // Floors. A number of 0 stands for its default, so that nothing but zeros is a device whose owner has said nothing.
-// gs_privacy of firmware/gradstream_device.h has the same members.
+// gs_privacy of include/gradstream/device.h has the same members.
 struct PrivacyFloors {
   // Of any local step: an estimate, or an evaluation of samples held out, is a mean over as many samples or more.
   uint16_t batch_size_min = 0;

@@ -28,9 +28,28 @@ extern "C" {
 namespace gradstream {
 namespace {
 
+// What a device asks of the configuration of an Mbed TLS that is not this tree's (GRADSTREAM_MBEDTLS_TARGET).
+#if MBEDTLS_VERSION_NUMBER < 0x03060000 || MBEDTLS_VERSION_NUMBER >= 0x04000000
+#error "gradstream needs Mbed TLS 3.6, and this is another version: leave GRADSTREAM_MBEDTLS_TARGET empty"
+#endif
+#if !defined(MBEDTLS_SSL_PROTO_TLS1_3) || !defined(MBEDTLS_SSL_CLI_C)
+#error "the configuration of Mbed TLS lacks a client of TLS 1.3: define MBEDTLS_SSL_PROTO_TLS1_3 and MBEDTLS_SSL_CLI_C"
+#endif
+#if !defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED) && \
+    !defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED)
+#error "Mbed TLS lacks pre-shared keys: define MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED"
+#endif
+#if !defined(PSA_WANT_ALG_GCM) || !defined(PSA_WANT_ALG_SHA_256) || !defined(PSA_WANT_KEY_TYPE_AES)
+#error "Mbed TLS lacks TLS_AES_128_GCM_SHA256: define MBEDTLS_AES_C, MBEDTLS_GCM_C and MBEDTLS_SHA256_C"
+#endif
+#if !defined(GS_BARE_METAL) && !defined(MBEDTLS_X509_CRT_PARSE_C)
+#error "Mbed TLS lacks certificates, which a host links: define MBEDTLS_X509_CRT_PARSE_C and MBEDTLS_PEM_PARSE_C"
+#endif
+
 // A host takes more, for a ClientHello that is longer (cmake/mbedtls_config_host.h).
 #if !defined(MBEDTLS_SSL_RECORD_SIZE_LIMIT) || MBEDTLS_SSL_IN_CONTENT_LEN < 1024 || MBEDTLS_SSL_OUT_CONTENT_LEN != 1024
-#error "one frame is one record: it is sent with content of 1,024 bytes, and taken with that at least"
+#error \
+    "one frame is one record: define MBEDTLS_SSL_RECORD_SIZE_LIMIT, OUT_CONTENT_LEN 1024, IN_CONTENT_LEN from 1024 on"
 #endif
 static_assert(kFrameSizeMax <= MBEDTLS_SSL_OUT_CONTENT_LEN);
 

@@ -43,7 +43,7 @@ struct MeasurementOptions {
   // The question that waits will not be asked again. Another question may follow at once.
   void (*cancel)(const void* context, uint32_t question) = nullptr;
   const void* context = nullptr;  // of cancel
-  // Called at the timeout, before cancel: log_lost_measurement() of firmware/linked_problem.h, for one.
+  // Called at the timeout, before cancel: log_lost_measurement() of include/gradstream/problem.h, for one.
   void (*report)(const Measurement& measurement) = nullptr;
 };
 

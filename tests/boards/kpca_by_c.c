@@ -1,6 +1,6 @@
 /* The loss of tests/firmware/own_loss_example_eigen.cc in C, by which own_loss_board_test.py measures what Eigen costs.
  * k-PCA at points of at most 64 x 4: f(x) = -1/(2 B) sum_b |z_b x|^2, z_b a row. */
-#include "firmware/gradstream_device.h"
+#include <gradstream/device.h>
 
 enum { ROWS = 64, COLS = 4 };
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "firmware/client_main.h"
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
 
@@ -128,6 +128,7 @@ void tell_status() {
   const std::string identity = identity_text();
   std::vector<uint8_t> arena(1 << 16);
   gs_config config = {};
+  config.size = sizeof config;
   config.privacy = no_privacy();
   config.firmware_version = "1.2";
   config.identity_text = identity.data();
@@ -145,7 +146,8 @@ void tell_status() {
   bool was_up = false;
   for (int turn = 0; turn < 20000; ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
-    gs_status_view status;
+    gs_status_view status = {};
+    status.size = sizeof status;
     gs_status(&status);
     const bool is_up = status.connected && status.version == 2 && !was_up;
     if (is_up || status.run_finished) {

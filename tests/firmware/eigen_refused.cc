@@ -3,7 +3,7 @@
 #include <Eigen/Core>
 #endif
 
-#include "firmware/gradstream_eigen.h"
+#include "include/gradstream/eigen.h"
 
 using namespace gradstream;
 

@@ -1,4 +1,4 @@
-"""What firmware/gradstream_eigen.h refuses does not compile, and the compiler says why in a sentence.
+"""What include/gradstream/eigen.h refuses does not compile, and the compiler says why in a sentence.
 
 Usage: eigen_refused_test.py SOURCE BUILD [EIGEN...]
 
@@ -32,7 +32,7 @@ CASES = [
     ("host", 5, [], HEAP),
     ("M4F", 6, [], HEAP),
     ("host", 10, [], STACK),
-    ("host", 11, [], "include firmware/gradstream_eigen.h before all headers of Eigen"),
+    ("host", 11, [], "include <gradstream/eigen.h> before all headers of Eigen"),
     ("host", 12, [], "a manifold by Eigen is for hosts: define GS_EIGEN_HEAP before the include"),
     ("host", 1, ["-DGS_EIGEN_HEAP"], ""),
     ("M4F", 0, ["-DGS_EIGEN_HEAP"], "GS_EIGEN_HEAP is for hosts: a board has no heap"),

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 #include "runtime/base/fusing.h"
 
 namespace gradstream {
@@ -25,6 +25,7 @@ TEST(FusingBuild, IsRefusedAtTheStart) {
     return 0;
   };
   gs_config config = {};
+  config.size = sizeof config;
   config.firmware_version = "test";
   config.identity_text = "identity = x\n";
   config.identity_size = std::strlen(config.identity_text);

@@ -1,5 +1,5 @@
 /* The application's header as a C program sees it: compiled as C, used by gradstream_device_test.cc. */
-#include "firmware/gradstream_device.h"
+#include <gradstream/device.h>
 
 static int read_sample(const void* context, uint32_t index, float* out) {
   const float* samples = (const float*)context;

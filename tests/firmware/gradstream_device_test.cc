@@ -1,7 +1,6 @@
 // The C interface, used as an application uses it. One device per process: each test starts a process of its own.
-#include "firmware/gradstream_device.h"
-
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -15,7 +14,8 @@
 #include <unistd.h>
 
 #include "firmware/floors.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/device.h"
+#include "include/gradstream/problem.h"
 #include "runtime/link/port.h"
 #include "tests/support/fake_application.h"
 #include "tests/support/fake_link.h"
@@ -31,6 +31,47 @@ namespace gradstream {
 namespace {
 
 using Memory = ApplicationMemory;
+
+void start_as_an_older_caller() {
+  FakeWorld world(run_of({3, 2}));
+  Memory memory;
+  const gs_sample_source samples = gs_test_c_samples(memory.ring.data(), 5);
+  gs_config config = base_config(memory);
+  config.samples = &samples;
+  for (const size_t size : {size_t{0}, sizeof config + 1}) {
+    config.size = size;
+    EXPECT_EQ(gs_init(&config), GS_BAD_SIZE) << size;
+  }
+  // Its header ends before the power, and what stands behind is not read: it would be refused.
+  config.power = static_cast<gs_power>(GS_POWER_BATTERY + 1);
+  config.size = sizeof config;
+  EXPECT_EQ(gs_init(&config), GS_BAD_ARGUMENT);
+  config.size = offsetof(gs_config, power);
+  ASSERT_EQ(gs_init(&config), GS_OK);
+
+  gs_status_view status = {};
+  status.samples_lost = 77;
+  for (const size_t size : {size_t{0}, sizeof status + 1}) {
+    status.size = size;
+    EXPECT_EQ(gs_status(&status), GS_BAD_SIZE) << size;
+    EXPECT_EQ(status.device, nullptr);
+  }
+  status.size = offsetof(gs_status_view, samples_lost);
+  EXPECT_EQ(gs_status(&status), GS_OK);
+  EXPECT_STREQ(status.device, "device-1");
+  EXPECT_EQ(status.size, offsetof(gs_status_view, samples_lost));
+  EXPECT_EQ(status.samples_lost, 77u);
+}
+
+TEST(GradstreamDevice, TakesStructuresOfOlderCallersAndRefusesThoseOfNewerOnes) {
+  IN_A_PROCESS(start_as_an_older_caller());
+}
+
+TEST(GradstreamDevice, SaysItsRelease) {
+  const std::string release = std::to_string(GRADSTREAM_VERSION_MAJOR) + "." +
+                              std::to_string(GRADSTREAM_VERSION_MINOR) + "." + std::to_string(GRADSTREAM_VERSION_PATCH);
+  EXPECT_EQ(gs_version(), release);
+}
 
 TEST(GradstreamDevice, RefusesWhatItCannotStartWith) {
   Memory memory;
@@ -85,7 +126,8 @@ void train_from_c() {
   }
   EXPECT_EQ(version, 4u);
   ASSERT_TRUE(run_to_end(world));
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.updates_folded, 4u);
   EXPECT_EQ(status.version, 4u);
@@ -114,6 +156,7 @@ void refuse_by_default() {
   config.samples = &source;
   ASSERT_EQ(gs_init(&config), GS_OK);
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 20000 && status.tasks_refused == 0; ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
     gs_status(&status);
@@ -175,7 +218,8 @@ void train_above_own_floors() {
   config.samples = &source;
   ASSERT_EQ(gs_init(&config), GS_OK);
   ASSERT_TRUE(run_to_end(world));
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.updates_folded, 4u);
   const gs_Hello& hello = world.server.last_hello;
@@ -204,7 +248,8 @@ void train_from_bytes() {
   config.samples = &source;
   ASSERT_EQ(gs_init(&config), GS_OK);
   ASSERT_TRUE(run_to_end(world));
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.updates_folded, 4u);
   EXPECT_EQ(read_count, 0u);
@@ -252,6 +297,7 @@ void train_while_held(gs_power power) {
   const float sample[3] = {1, 2, 3};
   ASSERT_EQ(gs_sample_push(sample), GS_OK);
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 2000 && status.updates_folded == 0; ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
     gs_status(&status);
@@ -300,6 +346,7 @@ struct PushCounts {
 PushCounts push_until_finished(FakeWorld& world, Memory& memory) {
   PushCounts counts;
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 50000 && !status.run_finished; ++turn) {
     const uint64_t wake_ms = gs_poll(fake_port().now_ms);
     counts.pending += wake_ms == GS_PENDING ? 1 : 0;
@@ -373,7 +420,8 @@ void train_with_an_accelerator() {
   ASSERT_EQ(gs_init(&config), GS_OK);
   EXPECT_TRUE(run_to_end(world));
   EXPECT_GE(accelerator.answers, 4u * 2 * 5);  // rounds, steps, directions and the point itself
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.tasks_refused, 0u);
   EXPECT_EQ(status.updates_folded, 4u);
@@ -428,6 +476,7 @@ struct PlantWorld : FakeWorld {
   uint32_t waits_until(const std::function<bool(const gs_status_view&)>& is_done) {
     uint32_t waits = 0;
     gs_status_view status = {};
+    status.size = sizeof status;
     for (int turn = 0; turn < 50000 && !is_done(status); ++turn) {
       const uint64_t now_ms = fake_port().now_ms;
       const uint64_t wake_ms = gs_poll(now_ms);
@@ -471,7 +520,8 @@ void lose_a_measurement() {
   world.plant.is_silent = false;
   world.waits_until([](const gs_status_view& status) { return status.run_finished; });
   EXPECT_TRUE(world.has_line("event=refused reason=deadline"));
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.tasks_refused, 1u);
   EXPECT_EQ(status.updates_folded, 4u) << "the device has asked again";
@@ -566,7 +616,8 @@ void train_own_problem() {
   ASSERT_EQ(gs_init(&config), GS_OK);
   EXPECT_TRUE(run_to_end(world));
   EXPECT_GT(calls, 4 * 2 * 4);  // rounds, steps, directions
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.tasks_refused, 0u);
 }
@@ -616,7 +667,8 @@ void start_with_another_devices_storage() {
   EXPECT_TRUE(world.has_line("event=state_dropped reason=\"the saved state is of another identity"));
   EXPECT_TRUE(run_to_end(world));
   EXPECT_EQ(world.server.duplicates, 0U);
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   EXPECT_EQ(status.updates_folded, 4u);
   EXPECT_EQ(status.updates_resent, 0u);
@@ -644,6 +696,7 @@ uint64_t back_off_of_life(size_t used_count) {
     gs_config config = base_config(memory);
     config.samples = &source;
     gs_status_view status = {};
+    status.size = sizeof status;
     uint64_t wait_ms = gs_init(&config) == GS_OK ? 0 : UINT64_MAX;
     for (int turn = 0; turn < 20000 && status.connection_failures == 0 && wait_ms == 0; ++turn) {
       const uint64_t now_ms = fake_port().now_ms;

@@ -1,13 +1,12 @@
 // Losses in Eigen: the values of the library's own kpca, the same bits wherever a step is cut, and the codes of what
 // cannot be computed. What does not compile is in eigen_refused_test.py.
-#include "firmware/gradstream_eigen.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "include/gradstream/eigen.h"
 #include "tests/support/problem_checker.h"
 
 extern "C" const gs_linked_problem* kpca_by_eigen(const gs_sample_source* samples);

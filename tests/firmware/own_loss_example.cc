@@ -1,7 +1,7 @@
 #include <cmath>
 #include <span>
 
-#include "firmware/linked_problem.h"
+#include <gradstream/problem.h>
 
 using namespace gradstream;
 

@@ -1,4 +1,4 @@
-#include "firmware/gradstream_device.h"
+#include <gradstream/device.h>
 
 /* A unit's calibration: the direction x of its magnet explains readings (a, b), b = x' a in the least squares sense. */
 static const float readings[5][4] = {

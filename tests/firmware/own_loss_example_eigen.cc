@@ -1,4 +1,4 @@
-#include "firmware/gradstream_eigen.h"
+#include <gradstream/eigen.h>
 
 using namespace gradstream;
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "firmware/client_main.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/problem.h"
 #include "tests/support/fake_world.h"
 
 const gs_linked_problem* robust_problem();
@@ -55,6 +55,7 @@ std::vector<float> train(const gs_linked_problem* linked, const char* name, Stre
   identity += "\n";
   std::vector<uint8_t> arena(1 << 16);
   gs_config config = {};
+  config.size = sizeof config;
   config.privacy = no_privacy();
   config.firmware_version = "test";
   config.identity_text = identity.data();
@@ -64,6 +65,7 @@ std::vector<float> train(const gs_linked_problem* linked, const char* name, Stre
   config.problem = linked;
   EXPECT_EQ(gs_init(&config), GS_OK);
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 100000 && !status.run_finished; ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
     gs_status(&status);

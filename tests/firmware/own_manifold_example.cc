@@ -1,6 +1,6 @@
 #define GS_EIGEN_HEAP
 // clang-format off: this header stands before those of Eigen
-#include "firmware/gradstream_eigen.h"
+#include <gradstream/eigen.h>
 // clang-format on
 
 #include <Eigen/Eigenvalues>

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "firmware/client_main.h"
-#include "firmware/linked_problem.h"
 #include "firmware/registry.h"
+#include "include/gradstream/problem.h"
 #include "runtime/link/client_run.h"
 #include "tests/support/fake_world.h"
 #include "tests/support/manifold_checker.h"
@@ -83,6 +83,7 @@ TEST(OwnManifold, AClientThatHasItEndsWithTheServersModel) {
   const gs_sample_source samples = {nullptr, 20, kDimension, read_sample};
   std::vector<uint8_t> arena(1 << 16);
   gs_config config = {};
+  config.size = sizeof config;
   config.privacy = no_privacy();
   config.firmware_version = "test";
   config.identity_text = identity.data();
@@ -92,6 +93,7 @@ TEST(OwnManifold, AClientThatHasItEndsWithTheServersModel) {
   config.samples = &samples;
   ASSERT_EQ(gs_init(&config), GS_OK);
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 100000 && !status.run_finished; ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
     gs_status(&status);

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 #include "tests/support/fake_application.h"
 
 namespace gradstream {
@@ -38,7 +38,8 @@ gs_result push(float value) {
 }
 
 uint32_t lost_count() {
-  gs_status_view status;
+  gs_status_view status = {};
+  status.size = sizeof status;
   gs_status(&status);
   return status.samples_lost;
 }
@@ -122,6 +123,7 @@ void push_during_steps(bool keeps_steps) {
   uint32_t step_count = 0;
   bool was_open = false;
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 50000 && !status.run_finished; ++turn) {
     const std::vector<float> before = buffers.ring;
     const uint64_t wake_ms = gs_poll(fake_port().now_ms);

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "firmware/gradstream_device.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/device.h"
+#include "include/gradstream/problem.h"
 #include "tests/support/fake_application.h"
 
 extern "C" int gs_test_c_alarm(const float* sample, float* score, float* prediction);
@@ -255,6 +255,7 @@ void train_to_a_save() {
   ASSERT_EQ(gs_init(&config), GS_OK);
   Left left;
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 20000 && fake_port().storage.empty(); ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
   }

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "firmware/gradstream_device.h"
-#include "firmware/linked_problem.h"
+#include "include/gradstream/device.h"
+#include "include/gradstream/problem.h"
 #include "tests/support/fake_application.h"
 
 extern "C" {
@@ -95,6 +95,7 @@ struct UseWorld : FakeWorld {
   void run_to_model() {
     gs_model_view model;
     gs_status_view status = {};
+    status.size = sizeof status;
     for (int turn = 0; turn < 20000 && !(gs_model(&model) && status.state == GS_IDLE); ++turn) {
       pass(gs_poll(fake_port().now_ms));
       gs_status(&status);

@@ -1,4 +1,4 @@
-// An application of firmware/gradstream_device.h in a FakeWorld. One device per process: IN_A_PROCESS gives each test
+// An application of include/gradstream/device.h in a FakeWorld. One device per process: IN_A_PROCESS gives each test
 // one.
 #ifndef GRADSTREAM_TESTS_SUPPORT_FAKE_APPLICATION_H_
 #define GRADSTREAM_TESTS_SUPPORT_FAKE_APPLICATION_H_
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "firmware/client_main.h"
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 #include "tests/support/fake_world.h"
 
 namespace gradstream {
@@ -30,6 +30,7 @@ struct ApplicationMemory {
 
 inline gs_config base_config(ApplicationMemory& memory) {
   gs_config config = {};
+  config.size = sizeof config;
   config.privacy = no_privacy();
   config.firmware_version = "test";
   config.identity_text = kIdentityText.data();
@@ -47,6 +48,7 @@ inline FakeRun run_of(Shape shape) {
 
 inline bool run_to_end(FakeWorld& world) {
   gs_status_view status = {};
+  status.size = sizeof status;
   for (int turn = 0; turn < 20000 && !status.run_finished; ++turn) {
     world.pass(gs_poll(fake_port().now_ms));
     gs_status(&status);

@@ -1,16 +1,20 @@
-// What gs_config.problem points to: the C++ side of gradstream_device.h.
+// What gs_config.problem points to: the C++ side of <gradstream/device.h>.
 //
 //   struct RobustDirection { ... };                                  // a ProblemType of runtime/problem/problem.h
 //   constexpr ProblemOps kRobustOps = make_problem_ops<RobustDirection>();
 //   const gs_linked_problem linked = {{&kRobustOps, &robust}};
 //   config.problem = &linked;
-#ifndef GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
-#define GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
+#ifndef GRADSTREAM_INCLUDE_GRADSTREAM_PROBLEM_H_
+#define GRADSTREAM_INCLUDE_GRADSTREAM_PROBLEM_H_
+
+#if __cplusplus < 202002L
+#error "<gradstream/problem.h> needs C++20: compile this file with -std=c++20, or write the loss in C (gs_own_problem)"
+#endif
 
 #include <cstddef>
 #include <span>
 
-#include "firmware/gradstream_device.h"
+#include "include/gradstream/device.h"
 #include "runtime/problem/measurement.h"
 #include "runtime/problem/problem.h"
 #include "runtime/problem/score.h"
@@ -20,7 +24,7 @@ struct gs_linked_problem {
   gradstream::Problem problem;
   // network_digest() of the network that the problem is made of; 0: of none.
   uint64_t network_digest = 0;
-  // Of a problem in C++: what gs_score() and gs_predict() call. Null: as gradstream_device.h says.
+  // Of a problem in C++: what gs_score() and gs_predict() call. Null: as <gradstream/device.h> says.
   const gradstream::ScoreOps* scores = nullptr;
 #if !defined(GS_BARE_METAL)
   // Further problems that the same samples fit, kMoreProblemsMax at most; they live as long as the client.
@@ -47,4 +51,4 @@ inline Status status_of_callback(int code) {
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
+#endif  // GRADSTREAM_INCLUDE_GRADSTREAM_PROBLEM_H_

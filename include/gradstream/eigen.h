@@ -14,11 +14,11 @@
 //
 // Files of one program that include Eigen by other ways should set the same. Values of a loss are no replicated state,
 // so Eigen may sum in an order of its own, and fleets may mix devices with and without Eigen.
-#ifndef GRADSTREAM_FIRMWARE_GRADSTREAM_EIGEN_H_
-#define GRADSTREAM_FIRMWARE_GRADSTREAM_EIGEN_H_
+#ifndef GRADSTREAM_INCLUDE_GRADSTREAM_EIGEN_H_
+#define GRADSTREAM_INCLUDE_GRADSTREAM_EIGEN_H_
 
 #if defined(EIGEN_WORLD_VERSION)
-#error "include firmware/gradstream_eigen.h before all headers of Eigen: it sets what Eigen must know first"
+#error "include <gradstream/eigen.h> before all headers of Eigen: it sets what Eigen must know first"
 #endif
 #if defined(GS_EIGEN_HEAP) && defined(GS_BARE_METAL)
 #error "GS_EIGEN_HEAP is for hosts: a board has no heap"
@@ -30,7 +30,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "firmware/linked_problem.h"
+#include "include/gradstream/manifold.h"
+#include "include/gradstream/problem.h"
 #include "runtime/base/config.h"
 #include "runtime/base/products.h"
 #include "runtime/base/random.h"
@@ -392,4 +393,4 @@ struct EigenManifold {
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_FIRMWARE_GRADSTREAM_EIGEN_H_
+#endif  // GRADSTREAM_INCLUDE_GRADSTREAM_EIGEN_H_

@@ -1,6 +1,7 @@
 /* The application's side of a gradstream device, callable from C and C++.
  *
  *   gs_config config = {0};
+ *   config.size = sizeof config;
  *   config.identity_text = ...; config.samples = ...; config.arena = ...; config.tls_pool = ...;
  *   if (gs_init(&config) != GS_OK) { ... }
  *   for (;;) {
@@ -13,12 +14,17 @@
  * gs_config.queue_buffer is given. The board supplies the functions of runtime/link/port.h. Nothing allocates: all
  * memory is the caller's and must stay valid. docs/use_model.md tells how the model is used on a device.
  */
-#ifndef GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_
-#define GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_
+#ifndef GRADSTREAM_INCLUDE_GRADSTREAM_DEVICE_H_
+#define GRADSTREAM_INCLUDE_GRADSTREAM_DEVICE_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The release that this header is of, by semantic versioning. gs_version() is that of the library. */
+#define GRADSTREAM_VERSION_MAJOR 0
+#define GRADSTREAM_VERSION_MINOR 1
+#define GRADSTREAM_VERSION_PATCH 0
 
 #ifdef __cplusplus
 #define GS_ZERO \
@@ -43,8 +49,15 @@ typedef enum gs_result {
   GS_NO_SCORE = 9,    /* the device's problem has no score, or no prediction */
   GS_NO_SAMPLES = 10, /* a threshold is asked for, and the device has no samples of its own, or asks for no threshold */
   GS_OTHER_MODEL = 11, /* the model held is of another problem or shape than the device's samples */
-  GS_FUSES = 12        /* this build fuses multiplications with additions: its model would drift from the server's */
+  GS_FUSES = 12,       /* this build fuses multiplications with additions: its model would drift from the server's */
+  /* A member `size` is 0, which the caller forgot, or larger than the library knows: the caller was compiled with the
+   * header of a newer release. Set it by sizeof, or link the library of that release. A bare-metal build, which is
+   * compiled as a whole, reads no size. */
+  GS_BAD_SIZE = 13
 } gs_result;
+
+/* "MAJOR.MINOR.PATCH" of the library. */
+const char* gs_version(void);
 
 /* What gs_poll() returns while a local step is unfinished: call it again soon. As a time it is long past, so that a
  * loop that only compares times needs no change. */
@@ -89,7 +102,7 @@ typedef struct gs_sample_source {
 
 /* What a device minimises over its samples. gs_config takes the address of one; null there means kpca. Those below read
  * the samples of gs_config (runtime/problem/problem.h says what a sample of each is), and an image links those that it
- * names. A C++ application makes others with firmware/linked_problem.h. */
+ * names. A C++ application makes others with <gradstream/problem.h>. */
 typedef struct gs_linked_problem gs_linked_problem;
 extern const gs_linked_problem gs_kpca;          /* kpca by its name, such as of an image that reads floats */
 extern const gs_linked_problem gs_brockett;      /* Brockett's cost */
@@ -175,6 +188,7 @@ typedef struct gs_privacy {
 } gs_privacy;
 
 typedef struct gs_config {      /* NOLINT: an application fills it, from all zeros */
+  size_t size;                  /* sizeof(gs_config); members behind a smaller one, of an older caller, count as 0 */
   const char* firmware_version; /* at most 23 characters */
   const char* board;            /* as many: what the image is for, shown to operators; null: nothing is said of it */
   const char* identity_text;    /* what `gradstream device add` wrote */
@@ -304,6 +318,7 @@ typedef enum gs_link {
 
 /* Counters since gs_init(). */
 typedef struct gs_status_view {
+  size_t size;        /* the caller sets it to sizeof(gs_status_view); no member behind a smaller one is written */
   const char* device; /* its name, from the identity */
   const char* server; /* HOST:PORT; null: whoever is at the other end of a serial link */
   gs_link link;
@@ -342,7 +357,8 @@ typedef struct gs_status_view {
   bool held;
   uint32_t samples_lost; /* that gs_sample_push() answered with GS_BUSY; one that is pushed again counts each time */
 } gs_status_view;
-void gs_status(gs_status_view* out);
+/* After gs_init(). GS_BAD_SIZE: nothing else is written. */
+gs_result gs_status(gs_status_view* out);
 
 /* What the application measured itself: bytes of stack ever used. The next session reports it (event=device_report in
  * the server's log). */
@@ -352,4 +368,4 @@ void gs_note_stack_high_water(uint32_t bytes);
 }
 #endif
 
-#endif /* GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_ */
+#endif /* GRADSTREAM_INCLUDE_GRADSTREAM_DEVICE_H_ */
