@@ -108,11 +108,11 @@ GS_OWN_FRAME int start(const ClientMainOptions& options, const gs_sample_source&
       return fail(kExitNoEntropy, "no random numbers: this image has no source of them, or it failed its test");
     case GS_FLUSHES_TO_ZERO:
       return fail(kExitArithmetic,
-                  "subnormal numbers are flushed to zero, so the model would drift from the server's: "
+                  "subnormal numbers are flushed to zero, so the model would drift: "
                   "clear the flush-to-zero mode, and link nothing with -ffast-math");
     case GS_FUSES:
       return fail(kExitArithmetic,
-                  "multiplications are fused with additions, so the model would drift from the server's: compile "
+                  "multiplications are fused with additions, so the model would drift: compile "
                   "runtime/ with -ffp-contract=off");
     default:
       return fail(kExitMemory, "the arena or the TLS pool is too small to start: see the board's board_config.h");

@@ -58,7 +58,7 @@ constexpr char kStuck[] = "the Ethernet controller sends nothing any more; it is
 constexpr char kConfused[] = "the Ethernet controller lost count of its FIFOs; it is started anew";
 constexpr char kUnplugged[] = "the network cable leads nowhere: is it plugged in, and is the other end on?";
 constexpr char kNobody[] =
-    "nobody in the network has the server's address, or the gateway's: are the settings of the network page right?";
+    "nobody in the network has the server's address, or the gateway's: is the network page right?";
 constexpr char kRefused[] = "the server refuses the connection: is it running, and are address and port right?";
 constexpr char kSilent[] = "the server does not answer any more";
 constexpr char kNoMemory[] = "no memory for a connection";
