@@ -20,8 +20,9 @@ void on_timer_interrupt();
 void on_external_interrupt();
 
 // No store may reach the `size` bytes from `begin` on any more, until a reset: there stands what would be flash. The
-// stack lies above them, so that its overflow faults. size: a power of two, of which begin is a multiple. For processors
-// with physical memory protection: on others its registers are illegal instructions, and the machine leaves it out.
+// stack lies above them, so that its overflow faults. size: a power of two, of which begin is a multiple. For
+// processors with physical memory protection: on others its registers are illegal instructions, and the machine leaves
+// it out.
 void protect_flash(uint32_t begin, uint32_t size);
 
 }  // namespace gradstream
