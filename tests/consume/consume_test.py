@@ -5,7 +5,7 @@ project with find_package() and one with a Makefile and pkg-config build super_l
 first handshake. The C headers compile as C11, C++17 and C++20. The state of a device has the same size in a file of the
 library and in one of the user. A project with add_subdirectory() configures, and has no test of ours; ./run soak
 consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words, and one that has its own memory and
-platform keeps them.
+platform keeps them. A program in C for Linux is linked; ./run soak consume has it train.
 """
 
 import json
@@ -83,7 +83,7 @@ def check_platform(compile_tls, folder):
 
 
 def check_headers(headers):
-    for name in ("device", "port"):
+    for name in ("device", "port", "posix"):
         for language, standard in (("c", "c11"), ("c++", "c++17"), ("c++", "c++20")):
             file = headers / f"{name}_{standard}.txt"
             file.write_text(f"#include <gradstream/{name}.h>\n", encoding="utf-8")
@@ -96,6 +96,9 @@ def find_package(prefix, work):
     run("cmake", "-G", "Ninja", "-S", work / "find_package", "-B", work / "found", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("ninja", "-C", work / "found")
     run(work / "found" / "product")
+    done = subprocess.run([work / "found" / "linux_client", "nowhere", "-", "-"], stderr=subprocess.PIPE, text=True,
+                          check=False, timeout=SECONDS_MAX)
+    assert done.returncode == 2 and done.stderr.startswith("usage: "), done
     return probe_sizes("nm", work / "found" / "product")
 
 
