@@ -17,7 +17,7 @@ set(CMAKE_C_STANDARD 11)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # An image must not depend on where it was built, and its asserts name files from the root.
-if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
+if(GS_BARE_METAL)
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endif()
 

@@ -16,7 +16,7 @@ set(gs_cmake ${CMAKE_INSTALL_LIBDIR}/cmake/gradstream)
 
 # In the order of a linker's command line: each before what it needs. The port stands behind the client.
 set(gs_installed gs_firmware gs_c_port gs_board_posix gs_host gs_link gs_tls gs_wire gs_runtime gs_proto gs_mbedtls
-  mbedtls mbedx509 mbedcrypto)
+  gradstream_mbedtls gradstream_mbedx509 gradstream_mbedcrypto)
 foreach(target IN LISTS gs_installed)
   if(NOT TARGET ${target})
     list(REMOVE_ITEM gs_installed ${target})
@@ -32,7 +32,7 @@ foreach(names "gs_firmware device" "gs_board_posix posix" "gs_c_port c_port" "gs
 endforeach()
 
 # Mbed TLS names its configuration by a path of this tree, and its structures stand in ours.
-foreach(target mbedtls mbedx509 mbedcrypto)
+foreach(target gradstream_mbedtls gradstream_mbedx509 gradstream_mbedcrypto)
   get_target_property(definitions ${target} INTERFACE_COMPILE_DEFINITIONS)
   list(TRANSFORM definitions REPLACE "^(MBEDTLS_CONFIG_FILE=.*)$"
     "$<BUILD_INTERFACE:\\1>;$<INSTALL_INTERFACE:MBEDTLS_CONFIG_FILE=\"gradstream_mbedtls_config.h\">")
@@ -56,8 +56,9 @@ cmake_path(RELATIVE_PATH gs_prefix BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAK
 set(gs_link_line "")
 foreach(target IN LISTS gs_installed)
   get_target_property(type ${target} TYPE)
+  string(REPLACE gradstream_ "" archive ${target})  # those of Mbed TLS have its own names
   if(type STREQUAL STATIC_LIBRARY AND NOT target STREQUAL gs_board_posix)  # a Makefile project has the port in C
-    string(APPEND gs_link_line " -l${target}")
+    string(APPEND gs_link_line " -l${archive}")
   endif()
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/gradstream.pc.in ${PROJECT_BINARY_DIR}/gradstream.pc @ONLY)

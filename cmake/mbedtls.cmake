@@ -5,6 +5,7 @@
 #
 # GRADSTREAM_MBEDTLS_TARGET: gs_mbedtls is that target of the project around this one, with its own configuration.
 # runtime/link/tls.cc names what that configuration lacks. Two Mbed TLS in one program would clash by their symbols.
+# GS_TLS_CONTEXTS_SIZE: bytes for its two structures of a session, where a configuration makes them larger than usual.
 if(GRADSTREAM_MBEDTLS_TARGET)
   if(NOT TARGET ${GRADSTREAM_MBEDTLS_TARGET})
     message(FATAL_ERROR "GRADSTREAM_MBEDTLS_TARGET=${GRADSTREAM_MBEDTLS_TARGET} is no target: add the project of that "
@@ -14,6 +15,10 @@ if(GRADSTREAM_MBEDTLS_TARGET)
   endif()
   add_library(gs_mbedtls INTERFACE)
   target_link_libraries(gs_mbedtls INTERFACE ${GRADSTREAM_MBEDTLS_TARGET})
+  target_compile_definitions(gs_mbedtls INTERFACE GS_OWN_MBEDTLS=1)
+  if(GS_TLS_CONTEXTS_SIZE)
+    target_compile_definitions(gs_mbedtls INTERFACE GS_TLS_CONTEXTS_SIZE=${GS_TLS_CONTEXTS_SIZE})
+  endif()
   return()
 endif()
 
@@ -47,17 +52,19 @@ function(gs_add_mbedtls)
   set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # its options take the values below
   set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
   set(CMAKE_EXPORT_COMPILE_COMMANDS OFF)
-  set(Python3_EXECUTABLE /usr/bin/python3)
+  set(CMAKE_POLICY_DEFAULT_CMP0126 NEW)  # and the cache, which is of all projects, keeps none of them
+  set(MBEDTLS_TARGET_PREFIX gradstream_)  # it has a target `lib`, a name that other projects use
+  set(Python3_EXECUTABLE ${GS_PYTHON})
   set(ENABLE_PROGRAMS OFF)
   set(ENABLE_TESTING OFF)
   set(GEN_FILES OFF)
   set(MBEDTLS_FATAL_WARNINGS OFF)
   set(USE_STATIC_MBEDTLS_LIBRARY ON)
   set(USE_SHARED_MBEDTLS_LIBRARY OFF)
-  set(MBEDTLS_CONFIG_FILE ${mbedtls_config} CACHE FILEPATH "" FORCE)
+  set(MBEDTLS_CONFIG_FILE ${mbedtls_config})
   add_subdirectory(${PROJECT_SOURCE_DIR}/third_party/mbedtls ${PROJECT_BINARY_DIR}/mbedtls EXCLUDE_FROM_ALL SYSTEM)
   # Its structures stand in ours, and its configuration reads our definitions.
-  foreach(target mbedtls mbedx509 mbedcrypto p256m)
+  foreach(target gradstream_mbedtls gradstream_mbedx509 gradstream_mbedcrypto gradstream_p256m)
     if(TARGET ${target})
       gs_layout(${target})
     endif()
@@ -74,8 +81,8 @@ gs_add_mbedtls()
 # Not -maes: aesni.h would choose intrinsics, which want aligned keys, in this file alone, and aes.c aligns none.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64 AND NOT GS_BARE_METAL)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/third_party/mbedtls/library/aesni.c
-    TARGET_DIRECTORY mbedcrypto PROPERTIES COMPILE_OPTIONS "-O3;-mssse3")
+    TARGET_DIRECTORY gradstream_mbedcrypto PROPERTIES COMPILE_OPTIONS "-O3;-mssse3")
 endif()
 
 add_library(gs_mbedtls INTERFACE)
-target_link_libraries(gs_mbedtls INTERFACE mbedtls mbedx509 mbedcrypto)
+target_link_libraries(gs_mbedtls INTERFACE gradstream_mbedtls gradstream_mbedx509 gradstream_mbedcrypto)

@@ -39,7 +39,7 @@ function(gs_add_proto target)
     endif()
     add_custom_command(
       OUTPUT ${generated}/${base}.pb.c ${generated}/${base}.pb.h
-      COMMAND /usr/bin/python3 -s -E ${GS_NANOPB}/generator/nanopb_generator.py
+      COMMAND ${GS_PYTHON} -s -E ${GS_NANOPB}/generator/nanopb_generator.py
         --quiet --error-on-unmatched -I ${root} -D ${generated} ${path}
       DEPENDS ${root}/${path} ${root}/${base}.options
       WORKING_DIRECTORY ${root}

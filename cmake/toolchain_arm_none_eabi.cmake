@@ -1,12 +1,7 @@
 # Cortex-M with GCC and newlib nano. GS_CPU_FLAGS (from the preset) names the processor and its floating point unit.
 #
 # Nothing links a heap: _sbrk stays undefined, so that an allocation anywhere is a link error. Start-up code and the
-# linker script come from the board (-nostartfiles). The presets say -Os: with -O2 the client does not keep within the
-# flash that ./run footprint allows. C and C++ are optimised as a whole when they are linked (-flto): that saves 5 KB of
-# Mbed TLS and nanopb, and 4 KB of ours. Functions stay apart for the stack's sake (-fno-inline-functions-called-once),
-# and those with much of their own on it always (runtime/base/own_frame.h). A file whose symbols no code names, such as
-# the start, is compiled with -fno-lto or marks them as used: else they are gone. Objects have no machine code of their
-# own (-fno-fat-lto-objects, GCC's default): that takes 40 % off their compilation. GCC's own ar and ranlib list them.
+# linker script come from the board (-nostartfiles). bare_metal_flags.cmake says how an image is optimised.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
@@ -21,6 +16,7 @@ if(NOT GS_CPU_FLAGS)
   message(FATAL_ERROR "GS_CPU_FLAGS is empty: choose a preset of a board, or pass -DGS_CPU_FLAGS=-mcpu=...")
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/bare_metal_flags.cmake)
 set(CMAKE_C_FLAGS_INIT "${GS_CPU_FLAGS} -mthumb -ffunction-sections -fdata-sections -fno-common")
 set(CMAKE_CXX_FLAGS_INIT
   "${CMAKE_C_FLAGS_INIT} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit")

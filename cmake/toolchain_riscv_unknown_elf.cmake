@@ -1,5 +1,5 @@
 # 32-bit RISC-V with GCC and picolibc. GS_CPU_FLAGS (from the preset) names extensions and calling convention. How an
-# image is optimised, and why nothing links a heap: toolchain_arm_none_eabi.cmake.
+# image is optimised: bare_metal_flags.cmake. Why nothing links a heap: toolchain_arm_none_eabi.cmake.
 #
 # Debian has no C++ library for this compiler. The headers are those of the one for arm-none-eabi, of the same version
 # of GCC; nothing is linked from a C++ library, as -nodefaultlibs sees to.
@@ -23,6 +23,7 @@ if(NOT gs_cxx_headers)
 endif()
 list(GET gs_cxx_headers 0 gs_cxx_headers)
 
+include(${CMAKE_CURRENT_LIST_DIR}/bare_metal_flags.cmake)
 set(gs_flags "${GS_CPU_FLAGS} --specs=picolibc.specs")
 string(APPEND gs_flags " -msave-restore")  # registers are saved by one routine: 8 % less flash
 set(CMAKE_C_FLAGS_INIT "${gs_flags} -ffunction-sections -fdata-sections -fno-common")

@@ -1,4 +1,4 @@
-# gs_add_x25519(): gives the target mbedcrypto its driver for X25519, cmake/x25519_driver.h.
+# gs_add_x25519(): gives the target gradstream_mbedcrypto its driver for X25519, cmake/x25519_driver.h.
 #   gs_x25519          the driver, objects
 #   GS_X25519_SOURCES  what stands in place of psa_crypto.c and psa_crypto_driver_wrappers_no_static.c of Mbed TLS
 #
@@ -68,8 +68,8 @@ function(gs_add_x25519)
 
   # psa_crypto.c alone includes the header, and a compiler looks for it beside psa_crypto.c first.
   configure_file(${library}/psa_crypto.c ${drivers}/psa_crypto.c COPYONLY)
-  set_source_files_properties(${library}/psa_crypto.c ${library}/${table}_no_static.c TARGET_DIRECTORY mbedcrypto
-    PROPERTIES HEADER_FILE_ONLY ON)
+  set_source_files_properties(${library}/psa_crypto.c ${library}/${table}_no_static.c
+    TARGET_DIRECTORY gradstream_mbedcrypto PROPERTIES HEADER_FILE_ONLY ON)
   set(GS_X25519_SOURCES ${drivers}/psa_crypto.c ${drivers}/${table}_no_static.c PARENT_SCOPE)
 
   add_library(gs_x25519 OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/x25519_driver.c
@@ -84,7 +84,7 @@ function(gs_add_x25519)
   target_compile_definitions(gs_x25519 PRIVATE MBEDTLS_CONFIG_FILE="${mbedtls_config}" CONFIGURED=1
     $<$<EQUAL:${CMAKE_SIZEOF_VOID_P},8>:HAVE_TI_MODE=1>)
   target_compile_options(gs_x25519 PRIVATE -Wno-unused-function)  # the unit has more of libsodium than it calls
-  target_sources(mbedcrypto PRIVATE ${drivers}/psa_crypto.c ${drivers}/${table}_no_static.c
+  target_sources(gradstream_mbedcrypto PRIVATE ${drivers}/psa_crypto.c ${drivers}/${table}_no_static.c
     $<TARGET_OBJECTS:gs_x25519>)
-  target_include_directories(mbedcrypto PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(gradstream_mbedcrypto PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()

@@ -160,7 +160,55 @@ Status make_enrolment(const Identity& claim, const ServerKey& server, const Iden
   return Status::kOk;
 }
 
+// Whether the claim can be used at all, before anything is drawn and stored for it. Any secret tells: that of the trial
+// is 1 everywhere. kUnauthenticated: nobody has drawn the claim's key, or the server's; kOutOfMemory.
+Status try_claim(const Identity& claim, const ServerKey& server, const std::string& name) {
+  if (is_undrawn_key(claim.key)) {
+    return Status::kUnauthenticated;
+  }
+  Identity trial;
+  std::strncpy(trial.name, name.c_str(), Identity::kNameSizeMax);
+  std::memset(trial.key, 1, sizeof trial.key);
+  Enrolment unused;
+  return make_enrolment(claim, server, trial, &unused);
+}
+
 enum class Attempt : uint8_t { kGranted, kRefused, kNotProven, kLater };
+
+// Reasons of event=claim_refused. A server's own have the names of the wire and of its log.
+constexpr char kClaimEnded[] = "claim_ended", kClaimUnknown[] = "claim_unknown", kNotNamed[] = "server_not_named";
+
+// What helps against a refusal for that reason.
+const char* remedy_of(const std::string& reason) {
+  constexpr struct {
+    const char *reason, *remedy;
+  } kRemedies[] = {
+      {"claim_used",
+       "another device has this name, or this one has lost its identity file: give it another --name, or ask the "
+       "operator for a file of its own: gradstream device rotate NAME --out FILE"},
+      {kClaimEnded,
+       "the claim's time is over, it was ended, or it has let in as many devices as it may: ask the operator for a new "
+       "claim file: gradstream claim add NAME --out FILE"},
+      {kClaimUnknown,
+       "this server has no such claim, or one of that name with another key: check --server, and ask its operator for "
+       "a new claim file: gradstream claim add NAME --out FILE"},
+      {kNotNamed,
+       "the server proves itself for this claim, and the file does not let it, as it has no line server = : ask the "
+       "operator for the whole file, or for a new claim file: gradstream claim add NAME --out FILE"},
+  };
+  for (const auto& row : kRemedies) {
+    if (reason == row.reason) {
+      return row.remedy;
+    }
+  }
+  return "see claim_refused in the server's log";
+}
+
+// The reason of a server that has read the request. One without a proof is of the wrong state for one cause alone: the
+// claim proves its server (docs/wire.md, Claims).
+const char* refusal_name(const ClaimRequest& request, gs_Reason reason) {
+  return reason == gs_Reason_REASON_UNEXPECTED_MESSAGE && !request.is_proven ? kNotNamed : reason_name(reason);
+}
 
 // Whoever says so costs the device a repetition, and no more: it needs no proof.
 bool is_for_later(gs_Reason reason) {
@@ -180,7 +228,7 @@ Attempt judge(const Enrolment& wanted, const ClaimVerdict& verdict) {
   return is_granted ? Attempt::kGranted : Attempt::kRefused;
 }
 
-// *why: of a refusal, or what failed.
+// *why: the reason of a refusal, or what failed.
 Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, std::string* why) {
   bool was_denied = false;
   {
@@ -188,7 +236,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wan
     ClaimVerdict verdict;
     if (exchange.status() == Status::kOk) {
       const Status status = exchange.claim(wanted.request, &verdict);
-      *why = status == Status::kOk ? reason_name(verdict.reason) : status_text(status);
+      *why = status == Status::kOk ? refusal_name(wanted.request, verdict.reason) : status_text(status);
       was_denied = exchange.was_denied();  // a server that hides identities says it after the handshake
       if (!was_denied) {
         return status == Status::kOk ? judge(wanted, verdict) : Attempt::kLater;
@@ -199,6 +247,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wan
       if (exchange.status() != Status::kUnauthenticated) {
         return Attempt::kLater;
       }
+      *why = kClaimUnknown;
     }
   }
   if (was_denied) {  // the claim has ended; perhaps after it had let this device in
@@ -206,7 +255,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wan
     if (own.status() == Status::kOk) {
       return Attempt::kGranted;
     }
-    *why = "the claim has ended, and `gradstream claim add` makes another one";
+    *why = kClaimEnded;
   }
   return Attempt::kRefused;
 }
@@ -234,8 +283,7 @@ int pursue(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, 
       case Attempt::kGranted:
         return settle(run, wanted, pending);
       case Attempt::kRefused:
-        return fail(kExitIdentity, "the claim of the name " + run.name + " was refused: " + why +
-                                       "; see claim_refused or tls_claim_ended in the server's log");
+        return refuse(kExitIdentity, why.c_str(), remedy_of(why));
       case Attempt::kNotProven:
         erase_file(pending);
         return refuse(kExitServerNotProven, "server_not_proven",
@@ -287,27 +335,31 @@ int claim_identity(const ClaimRun& run) {
                   "all who hold the claim could read the session: leave out --key-exchange until --identity is there");
   }
   if (!server.is_there && !run.takes_unproven) {
-    return refuse(kExitIdentity, "server_not_named",
+    return refuse(kExitIdentity, kNotNamed,
                   "the claim's file has no line server = : make a claim with gradstream claim add of this release, or "
                   "take the risk that a holder of the file reads the key, with --claim-unproven");
-  }
-  SecretIdentity drawn;
-  problem = prepare_secret(pending, run.name, server, &drawn);
-  if (!problem.text.empty()) {
-    return fail(problem.code, problem.text);
   }
   if (tls_start(nullptr, 0) != Status::kOk) {
     return fail(kExitNoEntropy, "no random numbers for TLS");
   }
-  Enrolment wanted;
-  const Status status = make_enrolment(claim, server, drawn, &wanted);
-  if (status == Status::kUnauthenticated) {
+  const Status usable = try_claim(claim, server, run.name);
+  if (usable == Status::kUnauthenticated) {
     return fail(kExitIdentity, run.claim_path +
-                                   " names a server's key that is none: give the file that `gradstream "
-                                   "claim add` wrote");
+                                   " holds a key that nobody has drawn: give the file that `gradstream claim add` "
+                                   "wrote");
   }
-  return status == Status::kOk ? pursue(run, claim, wanted, pending)
-                               : fail(kExitMemory, "no memory for the keys of a claim");
+  SecretIdentity drawn;
+  Enrolment wanted;
+  if (usable == Status::kOk) {
+    problem = prepare_secret(pending, run.name, server, &drawn);
+  }
+  if (!problem.text.empty()) {
+    return fail(problem.code, problem.text);
+  }
+  if (usable != Status::kOk || make_enrolment(claim, server, drawn, &wanted) != Status::kOk) {
+    return fail(kExitMemory, "no memory for the keys of a claim");
+  }
+  return pursue(run, claim, wanted, pending);
 }
 
 }  // namespace gradstream

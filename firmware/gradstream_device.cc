@@ -222,7 +222,12 @@ namespace {
 // A board's image is compiled as a whole, from one header: there is no other size, and flash is short.
 constexpr bool kReadsSizes = kHasHostMembers;
 
-// size: a caller's sizeof of a structure; known: this release's. Members are only ever added, at the end.
+// Members are only ever added, at the end. No padding stands there, in which a member would not change the size.
+static_assert(!kReadsSizes || sizeof(gs_config) == offsetof(gs_config, reserved) + sizeof(gs_config::reserved));
+static_assert(!kReadsSizes ||
+              sizeof(gs_status_view) == offsetof(gs_status_view, samples_lost) + sizeof(gs_status_view::samples_lost));
+
+// size: a caller's sizeof of a structure; known: this release's.
 bool is_size_known(size_t size, size_t known) { return size != 0 && size <= known; }
 
 gs_result start(const gs_config& config) {

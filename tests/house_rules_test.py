@@ -325,6 +325,18 @@ def device_words(tree: Tree) -> Iterator[Violation]:
                 yield Violation("device_word", path, line, f"<{header}>", f"<{header}> has no place on a device")
 
 
+# A compiler of C++20 may drop such a loop, and what follows it.
+EMPTY_LOOP = re.compile(r"\b(for\s*\(\s*;\s*;\s*\)|while\s*\(\s*(true|1)\s*\))\s*(\{\s*\}|;)")
+
+
+def empty_loops(tree: Tree) -> Iterator[Violation]:
+    for path in tree.select("runtime/", "firmware/", "include/", "boards/", HOST_ROOM):
+        text = tree.stripped(path)
+        for match in EMPTY_LOOP.finditer(text):
+            yield Violation("empty_loop", path, text.count("\n", 0, match.start()) + 1, "",
+                            "a loop for ever without an effect is undefined: call halt() of boards/halt.h")
+
+
 # ---- Size ----
 
 def line_length(tree: Tree) -> Iterator[Violation]:
@@ -692,7 +704,7 @@ def hidden_includes(tree: Tree) -> Iterator[Violation]:
 
 
 RULES = (include_forms, file_kinds, file_length, member_count, include_arrows, pure_coordinator, runtime_headers,
-         device_words, line_length, function_length, formatted, no_contraction, one_name, journal_rows,
+         device_words, empty_loops, line_length, function_length, formatted, no_contraction, one_name, journal_rows,
          hidden_includes, dead_files, stem_tests, leftovers)
 
 
@@ -831,6 +843,8 @@ PLANTED = [
     ("device_word", "<vector>", {"boards/x/b.cc": "#include <vector>\n"}),
     ("device_word", "dynamic_cast", {"runtime/base/a.cc": "/* free */ auto* p = dynamic_cast<A*>(q);\n"}),
     ("device_word", "delete", {"runtime/base/a.cc": "void f(int* p) { delete p; }\n"}),
+    ("empty_loop", "", {"boards/x/b.cc": "void f() {\n  for (;;) {\n  }\n}\n"}),
+    ("empty_loop", "", {"firmware/f.cc": "void f() { while (true) { /* ever */ } }\n"}),
     ("line_length", "", {"runtime/base/a.cc": "//" + "x" * 119 + "\n"}),
     ("line_length", "", {"tools/x.sh": "#" + "x" * 120 + "\n"}),
     ("function_length", "f", {"server/x.cc": "namespace a {\nint f(int b = {}) {\n" + LONG_BODY + "}\n}\n"}),

@@ -49,7 +49,7 @@ PARTS = {
               [*PYTHON, fleet.ROOT / "tests" / "tools" / "package_test.py", "armv6"]),
     "python": ("the wheel installed on a Debian 12 and a Debian 13, without root, and its demo there",
                [*PYTHON, fleet.ROOT / "tools" / "soak_python.py"]),
-    "consume": ("projects of users that compile the tree, on this host and for a Cortex-M4F; a board outside the tree",
+    "consume": ("projects of users that compile the tree, here and for boards, and boards outside the tree; one trains",
                 [*PYTHON, fleet.ROOT / "tools" / "soak_consume.py"]),
     "image": ("the server's image made twice, its compose.yaml played in it, and packages signed",
               [*PYTHON, fleet.ROOT / "tests" / "tools" / "image_test.py"]),
@@ -61,7 +61,7 @@ PARTS = {
 }
 # Options of this command that are a part's.
 OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"]}
-OWN_BUILDS = {"consume", "fuzz", "mutants"}  # parts that build another preset than dev, and nothing of dev
+OWN_BUILDS = {"fuzz", "mutants"}  # parts that build another preset than dev, and nothing of dev
 
 
 def play(parts):

@@ -47,12 +47,12 @@ inline void wait_for_interrupt() {
 
 #if defined(GS_PROCESSOR_PART)  // of the family's .cmake
 // Whether the processor is one that the image was built for. A Cortex-M: field PARTNO of CPUID. A RISC-V: misa has all
-// extensions that the code uses; more do no harm.
+// extensions that the code uses; more do no harm. A misa of 0 tells nothing, and any processor may have it.
 inline bool is_own_processor() {
 #if defined(__riscv)
   uint32_t misa = 0;
   asm volatile(GS_CSR("csrr %0, misa") : "=r"(misa));
-  return (misa & GS_PROCESSOR_PART) == GS_PROCESSOR_PART;
+  return misa == 0 || (misa & GS_PROCESSOR_PART) == GS_PROCESSOR_PART;
 #else
   return (register_at(0xE000ED00) >> 4 & 0xFFF) == GS_PROCESSOR_PART;
 #endif

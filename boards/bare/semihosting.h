@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "boards/halt.h"
+
 namespace gradstream::semihosting {
 
 enum Operation : uint32_t {
@@ -53,8 +55,7 @@ inline uint32_t address(const void* pointer) { return reinterpret_cast<uint32_t>
 [[noreturn]] inline void leave(int code) {
   const uint32_t arguments[] = {0x20026, static_cast<uint32_t>(code)};  // ADP_Stopped_ApplicationExit
   (void)call(kExitExtended, arguments);
-  for (;;) {
-  }
+  halt();
 }
 
 // The words given to the image by -semihosting-config arg=..., read once. word("flash=") is what follows this prefix in

@@ -1,4 +1,5 @@
 // A failed assertion over the C function of an application (include/gradstream/port.h).
+#include "boards/halt.h"
 #include "include/gradstream/port.h"
 #include "runtime/base/status.h"
 
@@ -8,8 +9,7 @@ namespace gradstream {
 
 void assert_failed(const char* file, int line) {
   gs_port_assert_failed(file, line);
-  for (;;) {
-  }
+  halt();
 }
 
 }  // namespace gradstream

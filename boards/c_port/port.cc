@@ -39,13 +39,16 @@ Result<size_t> link_size(int32_t answer, size_t size) {
   return static_cast<size_t>(answer);
 }
 
-Status storage_status(int32_t answer) {
-  return answer >= 0 ? Status::kOk : answer == GS_PORT_ABSENT ? Status::kUnimplemented : Status::kDataCorrupt;
+Status storage_fault(int32_t answer) {
+  return answer == GS_PORT_ABSENT ? Status::kUnimplemented : Status::kDataCorrupt;
 }
 
-Result<size_t> storage_size(int32_t answer) {
-  const Status status = storage_status(answer);
-  return status == Status::kOk ? Result<size_t>(static_cast<size_t>(answer)) : Result<size_t>(status);
+// Of a write. 0 is no success: nothing was written, as by a driver that answers with a number of bytes.
+Status write_status(int32_t answer) { return answer > 0 ? Status::kOk : storage_fault(answer); }
+
+// Of a read. 0: nothing is stored.
+Result<size_t> read_size(int32_t answer) {
+  return answer >= 0 ? Result<size_t>(static_cast<size_t>(answer)) : Result<size_t>(storage_fault(answer));
 }
 
 TransportOps link_ops = {
@@ -72,19 +75,19 @@ Transport port_transport() {
 void port_log_line(const char* text) { gs_port_log(text); }
 
 Status port_storage_write(const StoragePiece* pieces, size_t count) {
-  return storage_status(gs_port_storage_write(pieces_of(pieces), count));
+  return write_status(gs_port_storage_write(pieces_of(pieces), count));
 }
 
 Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
-  return storage_size(gs_port_storage_read(out, capacity));
+  return read_size(gs_port_storage_read(out, capacity));
 }
 
 Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count) {
-  return storage_status(gs_port_step_write(index, pieces_of(pieces), count));
+  return write_status(gs_port_step_write(index, pieces_of(pieces), count));
 }
 
 Result<size_t> port_step_read(uint32_t index, uint8_t* out, size_t capacity) {
-  return storage_size(gs_port_step_read(index, out, capacity));
+  return read_size(gs_port_step_read(index, out, capacity));
 }
 
 }  // namespace gradstream

@@ -202,7 +202,7 @@ typedef struct gs_config {      /* NOLINT: an application fills it, from all zer
   const gs_linked_problem* problem; /* null: "kpca" over the samples; samples may be absent with gs_own_problem() */
   void* arena;                      /* for the model and the training */
   size_t arena_size;
-  void* tls_pool; /* for Mbed TLS; not used where it is built on the libc's heap */
+  void* tls_pool; /* for Mbed TLS; not used where that has the libc's heap, or is the project's own */
   size_t tls_pool_size;
   bool has_storage;        /* the board keeps state over a reset (port_storage_*) */
   uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone; null: the TLS */
@@ -223,6 +223,9 @@ typedef struct gs_config {      /* NOLINT: an application fills it, from all zer
   uint32_t queue_capacity; /* samples that find place; 0 with null */
   gs_power power;
   gs_privacy privacy;
+  /* Never read. It stands where Linux had padding, which no size counts: a member there would be read of a caller that
+   * has none. */
+  uint8_t reserved[2] GS_ZERO;
 } gs_config;
 
 /* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */

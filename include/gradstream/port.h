@@ -53,7 +53,7 @@ typedef struct gs_port_piece {
 } gs_port_piece;
 
 /* Replaces all that is stored by the pieces, one after the other, atomically: after a cut of power the old or the new
- * stands there. 1 on success; GS_PORT_FAILED. Default: GS_PORT_ABSENT. */
+ * stands there. 1 on success; GS_PORT_FAILED, and 0 counts as it. Default: GS_PORT_ABSENT. */
 int32_t gs_port_storage_write(const gs_port_piece* pieces, size_t count);
 /* Bytes that are stored, 0 for none, and the first of them to out, up to capacity; GS_PORT_FAILED. Default:
  * GS_PORT_ABSENT. */

@@ -18,8 +18,16 @@ extern "C" {
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
 
-#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+// An Mbed TLS of the project's own (GRADSTREAM_MBEDTLS_TARGET) has its memory from the project, which has given it that
+// already. What Mbed TLS asks of a platform is weak beside one: the project's functions take the place of these.
+#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C) && !defined(GS_OWN_MBEDTLS)
+#define GS_HAS_POOL 1
 #include <mbedtls/memory_buffer_alloc.h>
+#endif
+#if defined(GS_OWN_MBEDTLS)
+#define GS_OF_PLATFORM [[gnu::weak]]
+#else
+#define GS_OF_PLATFORM
 #endif
 #if !defined(GS_BARE_METAL)
 #include "runtime/link/certificate.h"
@@ -38,6 +46,10 @@ namespace {
 #if !defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED) && \
     !defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED)
 #error "Mbed TLS lacks pre-shared keys: define MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED"
+#endif
+#if defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED) && \
+    (!defined(PSA_WANT_ALG_ECDH) || !defined(PSA_WANT_ECC_MONTGOMERY_255))
+#error "Mbed TLS lacks X25519, the one group of a server: define MBEDTLS_ECDH_C and MBEDTLS_ECP_DP_CURVE25519_ENABLED"
 #endif
 #if !defined(PSA_WANT_ALG_GCM) || !defined(PSA_WANT_ALG_SHA_256) || !defined(PSA_WANT_KEY_TYPE_AES)
 #error "Mbed TLS lacks TLS_AES_128_GCM_SHA256: define MBEDTLS_AES_C, MBEDTLS_GCM_C and MBEDTLS_SHA256_C"
@@ -61,7 +73,7 @@ const uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_IANA_
 // of the peer, and a record of 1,024 bytes holds at most some hundred.
 constexpr uint32_t kAttemptsMax = 300;
 
-#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+#if defined(GS_HAS_POOL)
 // tls_start() paints the pool behind the allocator's first header: what has still the colour at its end was never used.
 constexpr uint8_t kPaint = 0xa5;
 constexpr size_t kHeaderSizeMax = 64;
@@ -167,7 +179,7 @@ struct TlsSession::Contexts {
 };
 
 Status tls_start([[maybe_unused]] void* pool, [[maybe_unused]] size_t pool_size) {
-#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+#if defined(GS_HAS_POOL)
   if (pool == nullptr || pool_size < 1024) {
     return Status::kOutOfMemory;
   }
@@ -184,7 +196,7 @@ Status tls_start([[maybe_unused]] void* pool, [[maybe_unused]] size_t pool_size)
 }
 
 size_t tls_high_water_size() {
-#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+#if defined(GS_HAS_POOL)
   size_t size = pool_size_total;
   while (size > 0 && pool_begin[size - 1] == kPaint) {
     --size;
@@ -201,7 +213,10 @@ TlsSession::~TlsSession() { end(); }
 
 TlsSession::Contexts& TlsSession::contexts() {
   // C structures without constructors, which begin() initialises: an array of bytes may hold them.
-  static_assert(sizeof(Contexts) <= kContextsSize && alignof(Contexts) <= 8);
+  static_assert(alignof(Contexts) <= 8);
+  static_assert(
+      sizeof(Contexts) <= kContextsSize,
+      "the contexts of this Mbed TLS are larger: set GS_TLS_CONTEXTS_SIZE, such as -DGS_TLS_CONTEXTS_SIZE=1024");
   return *static_cast<Contexts*>(static_cast<void*>(contexts_));
 }
 
@@ -507,7 +522,7 @@ Status TlsSession::classify_certificate() {
 extern "C" {
 
 #if defined(MBEDTLS_ENTROPY_HARDWARE_ALT)
-int mbedtls_hardware_poll(void*, unsigned char* out, size_t size, size_t* out_size) {
+GS_OF_PLATFORM int mbedtls_hardware_poll(void*, unsigned char* out, size_t size, size_t* out_size) {
   *out_size = 0;
   if (gradstream::port_random_bytes(out, size) != gradstream::Status::kOk) {
     return MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
@@ -519,7 +534,7 @@ int mbedtls_hardware_poll(void*, unsigned char* out, size_t size, size_t* out_si
 
 #if defined(MBEDTLS_PLATFORM_ZEROIZE_ALT)
 // Not optimised away: every store is volatile. By words where they are aligned, since a handshake clears some 20 KB.
-void mbedtls_platform_zeroize(void* bytes, size_t size) {
+GS_OF_PLATFORM void mbedtls_platform_zeroize(void* bytes, size_t size) {
   using Word [[gnu::may_alias]] = uint32_t;
   volatile unsigned char* out = static_cast<volatile unsigned char*>(bytes);
   volatile unsigned char* const end = out + size;

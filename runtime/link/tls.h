@@ -80,7 +80,13 @@ class TlsSession {
   struct Contexts;  // Mbed TLS's, in contexts_
   // Largest record: 5 of header, 1,024 of content, 1 of type, 16 of tag, padding to 16.
   static constexpr size_t kOutputSize = 1072;
+#if defined(GS_TLS_CONTEXTS_SIZE)
+  static constexpr size_t kContextsSize = GS_TLS_CONTEXTS_SIZE;
+#elif defined(GS_OWN_MBEDTLS)  // with its own default configuration 568 bytes on 32 bits
+  static constexpr size_t kContextsSize = sizeof(void*) == 8 ? 1024 : 640;
+#else
   static constexpr size_t kContextsSize = sizeof(void*) == 8 ? 1024 : 448;
+#endif
 
   Contexts& contexts();
   int configure(const Identity& identity, TlsKeyExchange key_exchange);

@@ -524,12 +524,14 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   }
   // A value beyond the fleet's exponents may train all the same.
   const bool is_of_stage = is_of_units(ledger.stage()) && refused.reason == gs_Reason_REASON_OUT_OF_RANGE;
-  // Another task of the run would be refused for the same reason until the device has another image or other data.
+  // Another task of the run would be refused for the same reason until the device has another image or other data. A
+  // device that cannot hold the run says so in place of a task's number.
   const bool is_final_reason =
       refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
       refused.reason == gs_Reason_REASON_WRONG_NETWORK || (is_private && !is_before_training) ||
       refused.reason == gs_Reason_REASON_WRONG_SHAPE || (refused.sample != 0 && !is_of_stage);
-  if (is_open && is_final_reason) {
+  const bool is_of_run = refused.task_sequence == 0 && refused.reason != gs_Reason_REASON_NONE;
+  if (is_of_run || (is_open && is_final_reason)) {
     device.refusals.is_for_good = true;
     device.refusals.for_good = refused.reason;
     device.refusals.last_ms = now_ms;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@ namespace {
 struct Platform {
   int32_t link_answer = GS_PORT_WOULD_BLOCK;
   int32_t storage_answer = GS_PORT_FAILED;
+  int32_t write_answer = 1;
   bool has_random = true;
   std::vector<uint8_t> stored;
 } platform;
@@ -36,7 +38,7 @@ int32_t gs_port_storage_write(const gs_port_piece* pieces, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     platform.stored.insert(platform.stored.end(), pieces[i].bytes, pieces[i].bytes + pieces[i].size);
   }
-  return 1;
+  return platform.write_answer;
 }
 
 int32_t gs_port_storage_read(uint8_t*, size_t) { return platform.storage_answer; }
@@ -59,6 +61,12 @@ TEST(CPort, HandsOnWhatTheApplicationDefines) {
   const std::array<StoragePiece, 2> pieces = {StoragePiece{more.data(), 3}, StoragePiece{more.data(), 1}};
   EXPECT_EQ(port_storage_write(pieces.data(), pieces.size()), Status::kOk);
   EXPECT_EQ(platform.stored, (std::vector<uint8_t>{1, 2, 3, 1}));
+  using Row = std::pair<int32_t, Status>;
+  for (const auto& [answer, status] : {Row{0, Status::kDataCorrupt}, Row{GS_PORT_FAILED, Status::kDataCorrupt},
+                                       Row{GS_PORT_ABSENT, Status::kUnimplemented}}) {
+    platform.write_answer = answer;
+    EXPECT_EQ(port_storage_write(pieces.data(), pieces.size()), status) << answer;
+  }
   EXPECT_EQ(port_storage_read(bytes.data(), 3).status(), Status::kDataCorrupt);
   platform.storage_answer = 0;
   EXPECT_EQ(port_storage_read(bytes.data(), 3).value(), 0u);

@@ -4,7 +4,8 @@ As docs/how-to/library.md says, `cmake --install` puts the component gradstream-
 project with find_package() and one with a Makefile and pkg-config build super_loop.c, whose device starts and sends its
 first handshake. The C headers compile as C11, C++17 and C++20. The state of a device has the same size in a file of the
 library and in one of the user. A project with add_subdirectory() configures, and has no test of ours; ./run soak
-consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words.
+consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words, and one that has its own memory and
+platform keeps them. A program in C for Linux is linked; ./run soak consume has it train.
 """
 
 import json
@@ -53,7 +54,7 @@ def library_sizes(build, folder):
     return probe_sizes("nm", folder / "library.o")
 
 
-def check_mbedtls(build):
+def check_mbedtls(build, folder):
     """The TLS of a device over the configuration that Mbed TLS comes with, and over that and what a device asks for."""
     words = [word for word in command_of(build, "runtime/link/tls.cc")
              if word not in ("-MD", "-MT", "-MF") and "MBEDTLS_CONFIG_FILE" not in word]
@@ -62,11 +63,27 @@ def check_mbedtls(build):
                           timeout=SECONDS_MAX)
     assert done.returncode != 0 and "define MBEDTLS_SSL_RECORD_SIZE_LIMIT" in done.stderr, done.stderr
     own = HERE / "own_mbedtls" / "mbedtls_user_config.h"
-    run(*check, f'-DMBEDTLS_USER_CONFIG_FILE="{own}"')
+    own = ["-DGS_OWN_MBEDTLS=1", f'-DMBEDTLS_USER_CONFIG_FILE="{own}"']
+    run(*check, *own)
+    for lacking, told in (("-DGS_TLS_CONTEXTS_SIZE=64", "set GS_TLS_CONTEXTS_SIZE"),
+                          ("-DGS_TEST_WITHOUT_X25519", "Mbed TLS lacks X25519")):
+        done = subprocess.run([*check, *own, lacking], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              check=False, timeout=SECONDS_MAX)
+        assert done.returncode != 0 and told in done.stderr, done.stderr
+    check_platform([*words, *own, "-DGS_TEST_OWN_PLATFORM", "-c", ROOT / "runtime" / "link" / "tls.cc"], folder)
+
+
+def check_platform(compile_tls, folder):
+    """The project's own memory of Mbed TLS is left alone, and its own functions may take the place of ours."""
+    run(*compile_tls, "-o", folder / "tls.o")
+    symbols = run("nm", folder / "tls.o")
+    for name in ("mbedtls_hardware_poll", "mbedtls_platform_zeroize"):
+        assert re.search(rf" W {name}$", symbols, re.M), f"{name} is not weak"
+    assert "mbedtls_memory_buffer_alloc_init" not in symbols
 
 
 def check_headers(headers):
-    for name in ("device", "port"):
+    for name in ("device", "port", "posix"):
         for language, standard in (("c", "c11"), ("c++", "c++17"), ("c++", "c++20")):
             file = headers / f"{name}_{standard}.txt"
             file.write_text(f"#include <gradstream/{name}.h>\n", encoding="utf-8")
@@ -79,6 +96,9 @@ def find_package(prefix, work):
     run("cmake", "-G", "Ninja", "-S", work / "find_package", "-B", work / "found", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("ninja", "-C", work / "found")
     run(work / "found" / "product")
+    done = subprocess.run([work / "found" / "linux_client", "nowhere", "-", "-"], stderr=subprocess.PIPE, text=True,
+                          check=False, timeout=SECONDS_MAX)
+    assert done.returncode == 2 and done.stderr.startswith("usage: "), done
     return probe_sizes("nm", work / "found" / "product")
 
 
@@ -110,7 +130,7 @@ def main():
         found, library = find_package(prefix, work), library_sizes(build, folder)
         assert found == library and library.keys() == PROBES, f"the user's {found}, the library's {library}"
         pkg_config(prefix, work)
-        check_mbedtls(build)
+        check_mbedtls(build, folder)
         add_subdirectory(work)
     print(f"consume: {library}")
 

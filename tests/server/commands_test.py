@@ -1313,14 +1313,15 @@ staleness_max = STALENESS
         self.assertEqual(stat.S_IMODE(own.stat().st_mode), 0o600)
         self.assertFalse((self.home / "c.id.claimed").exists())
         self.assertEqual(self.diagnose(server.port, "c", OK), "none")
-        self.assertIn("claim_used", self.claim(server, "c", "other", code=3), "the name has a key already")
+        self.assertIn("event=claim_refused reason=claim_used", self.claim(server, "c", "other", code=3),
+                      "the name has a key already")
         shutil.copy(drawn, self.home / "again.id.claimed")  # the answer was lost
         self.claim_only(server, "c", "again")
         self.assertEqual((self.home / "again.id").read_text(), own.read_text())
         self.assertIn('state="open" count_used=1', self.verb("claim", "list"), "a repetition counts once")
         self.assertIn("event=claimed device=d", self.claim(server, "d"))
         self.assertIn('state="used up" count_used=2', self.verb("claim", "list"))
-        self.assertIn("claim_ended; see claim_refused or tls_claim_ended", self.claim(server, "e", code=3))
+        self.assertRegex(self.claim(server, "e", code=3), 'claim_refused reason=claim_ended remedy=".*claim add NAME')
         words = ("--server", "127.0.0.1:1", "--identity", self.home / "batch.id", "--data", self.home / "a.gsd")
         wrong = subprocess.run([CLIENT, *words], capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         self.assertEqual(wrong.returncode, 3)
@@ -1330,7 +1331,7 @@ staleness_max = STALENESS
         shutil.copy(drawn, self.home / "late.id.claimed")
         self.claim_only(server, "c", "late")
         server.wait_for("event=tls_claim_ended")
-        self.assertIn("the claim has ended", self.claim(server, "f", code=3))
+        self.assertIn("event=claim_refused reason=claim_ended", self.claim(server, "f", code=3))
         told = self.run_program("doctor", f"127.0.0.1:{server.port}", "--identity", self.home / "batch.id",
                                 code=NETWORK)
         self.assertIn("`claim add`", told)

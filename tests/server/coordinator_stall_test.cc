@@ -55,6 +55,13 @@ void refuse_sample(TestServer& server, uint32_t device) {
   server.send(device, message);
 }
 
+void refuse_run(TestServer& server, uint32_t device) {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_task_refused_tag;
+  message.body.task_refused.reason = gs_Reason_REASON_OUT_OF_MEMORY;
+  server.send(device, message);
+}
+
 gs_Hello hello_without_problem() {
   gs_Hello hello = good_hello(10);
   std::strcpy(hello.capabilities.problems[0], "logistic");
@@ -337,6 +344,29 @@ TEST(CoordinatorStall, ASampleThatTheProblemNeverTakesIsRefusedOnceAndNamed) {
     server.pull(0);
   }
   EXPECT_EQ(server.coordinator->counters().tasks_issued, issued) << "the same image with the same data";
+}
+
+// A device that cannot hold the run says so in place of its first Pull, and the run waits for it no more.
+TEST(CoordinatorStall, ADeviceThatRefusesTheRunIsNotAwaited) {
+  TestServer server(pair_parameters());
+  server.start();
+  server.join(1);
+  server.hello(1);
+  refuse_run(server, 1);
+  EXPECT_EQ(server.wait(1)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
+  EXPECT_FALSE(server.coordinator->device_statuses()[1].is_capable);
+  EXPECT_EQ(server.coordinator->run_state(), kStalled) << "both must answer, and one never can";
+  EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_memory");
+  EXPECT_TRUE(server.has_log("task_refused device=d1 task=0 reason=out_of_memory"));
+  server.hello(1);
+  EXPECT_FALSE(server.coordinator->device_statuses()[1].is_capable) << "the same image comes again";
+  // It begins anew, with an arena that holds the run.
+  report(server, 1, 1);
+  EXPECT_TRUE(server.coordinator->device_statuses()[1].is_capable);
+  server.pull(1);
+  server.upload(0, server.good_upload(0));
+  server.upload(1, server.good_upload(1));
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
 }
 
 TEST(CoordinatorStall, ADeviceThatStartsAnewIsAskedAnewAndEndsTheStall) {

@@ -1,0 +1,51 @@
+/* What a program in C on Linux tells its port (gradstream::posix) before gs_init(): where the server is, and where it
+ * keeps state. It also reads an identity's file, and has the clock and the sleep of the main loop:
+ *
+ *   static char identity[GS_POSIX_IDENTITY_SIZE];
+ *   size_t identity_size = 0;
+ *   if (!gs_posix_set_server("gradstream.example:7433") ||
+ *       !gs_posix_read_file("kitchen.identity", identity, sizeof identity, &identity_size) ||
+ *       !gs_posix_set_state_file("/var/lib/product/kitchen.state")) { ... }
+ *   ... gs_init(&config) with config.has_storage ...
+ *   for (;;) {
+ *     gs_posix_sleep_until(gs_poll(gs_posix_now_ms()));
+ *   }
+ *
+ * Log lines of the device go to standard error. One thread, as of all of <gradstream/device.h>.
+ */
+#ifndef GRADSTREAM_INCLUDE_GRADSTREAM_POSIX_H_
+#define GRADSTREAM_INCLUDE_GRADSTREAM_POSIX_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Room for what `gradstream device add` writes, bytes; comments in the file may make it longer. */
+enum { GS_POSIX_IDENTITY_SIZE = 1024 };
+
+/* address: "name:7433", "192.0.2.1:7433" or "[2001:db8::1]:7433". It is copied; a name is looked up at each connection.
+ * false: null, or no address and port; the server stays as it was. */
+bool gs_posix_set_server(const char* address);
+
+/* The file that holds the state; null: none is kept, as at first. Its folder must exist. The path is copied.
+ * false: it has more than 4,000 bytes, and none is kept. */
+bool gs_posix_set_state_file(const char* path);
+
+/* Reads a whole file, such as that of an identity, to out; *size are its bytes. false: it is none, or cannot
+ * be read (errno says why), or has more than capacity bytes (errno is EFBIG). */
+bool gs_posix_read_file(const char* path, char* out, size_t capacity, size_t* size);
+
+/* Milliseconds since boot, of the clock that gs_poll() takes. */
+uint64_t gs_posix_now_ms(void);
+/* Returns at that time, before it when the link has news, and after a minute at the latest. */
+void gs_posix_sleep_until(uint64_t when_ms);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GRADSTREAM_INCLUDE_GRADSTREAM_POSIX_H_ */
