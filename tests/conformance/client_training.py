@@ -15,7 +15,6 @@ PROBLEM = "kpca"
 ONE_SIDED, TWO_SIDED = VALUES["ESTIMATOR_PROJECTION_ONE_SIDED"], VALUES["ESTIMATOR_PROJECTION_TWO_SIDED"]
 ENCODINGS = (wire.F32, wire.BF16, wire.INT8)
 STEP_COUNT_MAX = 256
-NEWTON_STEPS = 60
 
 
 def read_shard(path):
@@ -65,31 +64,11 @@ def why_not(task, run):
 
 
 def nearest(manifold, rows, cols, z):
-    """The point of the manifold next to z. Only local points may be so far that the wire's arithmetic gives None: by
-    the iteration of Newton and Schulz for the root of z'z / c, c its trace. Raises ArithmeticError where there is none.
-    """
-    z = [wire.f32(value) for value in z]
-    point = wire.projected(manifold, rows, cols, z)
-    if point is not None:
-        return point
-    a = [z[row * cols : (row + 1) * cols] for row in range(rows)]
-    gram = wire.gram(a)
-    c = sum(gram[i][i] for i in range(cols))
-
-    def times(x, y):
-        return [[sum(u * v for u, v in zip(row, column, strict=True)) for column in zip(*y, strict=True)] for row in x]
-
-    identity = [[float(i == j) for j in range(cols)] for i in range(cols)]
-    y, inverse = [[value / c for value in row] for row in gram], identity
-    for _ in range(NEWTON_STEPS):
-        zy = times(inverse, y)
-        t = [[1.5 * one - 0.5 * value for one, value in zip(*rows, strict=True)]
-             for rows in zip(identity, zy, strict=True)]
-        y, inverse = times(y, t), times(t, inverse)
-    if not all(abs(value - one) < 1e-6 for value, one in zip(wire.flat(times(inverse, y)), wire.flat(identity),
-                                                              strict=True)):
+    """The point of the manifold next to z. Raises ArithmeticError where it is not unique."""
+    point = wire.projected(manifold, rows, cols, [wire.f32(value) for value in z])
+    if point is None:
         raise ArithmeticError("a point whose nearest one is not unique")
-    return [value / math.sqrt(c) for value in wire.flat(times(a, inverse))]
+    return point
 
 
 class Path:

@@ -18,6 +18,8 @@ PIECE_VALUES = 32  # of a record's pieces here
 MANIFOLDS = {"euclidean": VALUES["MANIFOLD_EUCLIDEAN"], "sphere": VALUES["MANIFOLD_SPHERE"],
              "stiefel": VALUES["MANIFOLD_STIEFEL"]}
 STEP_SIZE = 0.0625
+# Of records; the far ones leave Stiefel so far that the projection goes by an eigen-decomposition.
+STEP_SCALES, FAR_STEP_SCALES = (0.001, 0.02), (0.5, 2.0)
 SMOOTHING, SMOOTHING_CURVED = 0.25, 0.0625  # the latter keeps displaced points where the nearest one is unique
 # Of a scalar where the manifold's projection rounds: losses of about 1 over the smoothing, with margin.
 SCALAR_ERROR_MAX = 1e-3
@@ -95,10 +97,10 @@ class Run:
                  "values": data[at : at + piece_size]}
                 for part, data in parts for at in range(0, len(data), piece_size)]
 
-    def advance(self, encoding=wire.F32):
+    def advance(self, encoding=wire.F32, step_scales=STEP_SCALES):
         """To the next version, by a record of two blocks: its pieces."""
         encoding = wire.FIXED if self.memory else encoding
-        blocks, step_scale = [], wire.f32(self.draw.uniform(0.001, 0.02))
+        blocks, step_scale = [], wire.f32(self.draw.uniform(*step_scales))
         for owner, steps, is_after in ((self.owner, 10, False), (self.owner + 1, 1, self.memory)):
             count = steps * self.m
             if self.memory:

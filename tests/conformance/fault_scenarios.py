@@ -10,7 +10,7 @@ import time
 import messages
 import wire_reference as wire
 from fault_play import Closed, Fault, RETRY, check_window, require
-from fault_run import SAMPLE_COUNT, SCALAR_ERROR_MAX, Run
+from fault_run import FAR_STEP_SCALES, SAMPLE_COUNT, SCALAR_ERROR_MAX, Run
 from messages import VALUES
 
 WINDOW = {"min_ms": 400, "max_ms": 700}
@@ -169,6 +169,17 @@ def records(play):
                 wait(session)
                 play.pull_of(run, session)
         session.drop()
+
+
+@scenario
+def far_records(play):
+    """rebuilds versions from records that lead far from Stiefel (10)"""
+    run = Run(play.draw, "stiefel")
+    session = play.with_model(run)
+    for _ in range(4):
+        session.send_pieces("log_chunk", run.advance(step_scales=FAR_STEP_SCALES))
+        wait(session)
+        play.pull_of(run, session)
 
 
 @scenario
