@@ -51,6 +51,8 @@ PARTS = {
                [*PYTHON, fleet.ROOT / "tools" / "soak_python.py"]),
     "consume": ("projects of users that compile the tree, here and for boards, and boards outside the tree; one trains",
                 [*PYTHON, fleet.ROOT / "tools" / "soak_consume.py"]),
+    "conformance": ("a client in Python at one digest with those in C++; a server that plays faults to both",
+                    [*PYTHON, fleet.ROOT / "tools" / "soak_conformance.py"]),
     "image": ("the server's image made twice, its compose.yaml played in it, and packages signed",
               [*PYTHON, fleet.ROOT / "tests" / "tools" / "image_test.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",
@@ -60,7 +62,7 @@ PARTS = {
               "--deep"]),
 }
 # Options of this command that are a part's.
-OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"]}
+OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"], "conformance": ["client"]}
 OWN_BUILDS = {"fuzz", "mutants"}  # parts that build another preset than dev, and nothing of dev
 
 
@@ -79,6 +81,11 @@ def play(parts):
     return 1 if failed else SKIPPED if skipped else 0
 
 
+def shown(value):
+    """An option's value as a word of a command."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def main():
     parts = "\n".join(f"  {name:17} {what}" for name, (what, _) in PARTS.items())
     parser = argparse.ArgumentParser(prog="./run soak", description=f"{__doc__}\n{parts}",
@@ -87,6 +94,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=60, help="of the parts fleet and fuzz (default 60)")
     parser.add_argument("--mutants", type=int, default=60, help="of the part mutants, how many (default 60)")
     parser.add_argument("--seed", type=int, default=1, help="of the part mutants, of their order (default 1)")
+    parser.add_argument("--client", metavar="COMMAND",
+                        help="of the part conformance: the program that the fault server plays to, in place of ours")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.part if name not in PARTS]
     if unknown:
@@ -96,8 +105,8 @@ def main():
     names = arguments.part or list(PARTS)
     if not OWN_BUILDS.issuperset(names):
         fleet.build("dev", "gradstream", "gradstream-client")
-    options = {name: [word for option in OPTIONS.get(name, [])
-                      for word in (f"--{option}", f"{getattr(arguments, option):g}")] for name in names}
+    options = {name: [word for option in OPTIONS.get(name, []) if getattr(arguments, option) is not None
+                      for word in (f"--{option}", shown(getattr(arguments, option)))] for name in names}
     return play([(name, PARTS[name][0], [*PARTS[name][1], *options[name]]) for name in names])
 
 

@@ -211,8 +211,83 @@ def add_on_diagonal(a, value):
         row[i] = add(row[i], value)
 
 
+EPSILON = 2.0**-23
+SWEEPS_MAX, EIGEN_PASSES_MAX = 32, 2
+RANK_TOLERANCE = 16 * EPSILON
+
+
+def rotate(sine, tau, x, y):
+    """Two rows, in place."""
+    for k, (g, h) in enumerate(zip(x, y, strict=True)):
+        x[k] = add(g, -mul(sine, add(h, mul(tau, g))))
+        y[k] = add(h, mul(sine, add(g, -mul(tau, h))))
+
+
+def rotate_away(s, rows, i, j):
+    """s[i][j] becomes 0 by a rotation of Jacobi, which the rows of eigenvectors go along with."""
+    off = s[i][j]
+    theta = div(add(s[j][j], -s[i][i]), mul(2.0, off))
+    t = div(1.0, add(abs(theta), root(add(mul(theta, theta), 1.0))))
+    t = -t if theta < 0 else t
+    c = div(1.0, root(add(mul(t, t), 1.0)))
+    sine = mul(t, c)
+    tau = div(sine, add(1.0, c))
+    on_diagonal = add(s[i][i], -mul(t, off)), add(s[j][j], mul(t, off))
+    rotate(sine, tau, s[i], s[j])
+    for k, row in enumerate(s):
+        row[i], row[j] = s[i][k], s[j][k]
+    s[i][i], s[j][j] = on_diagonal
+    s[i][j] = s[j][i] = 0.0
+    rotate(sine, tau, rows[i], rows[j])
+
+
+def eigen(s):
+    """Eigenvalues in ascending order and the eigenvectors as rows, of a symmetric matrix that is overwritten; None."""
+    n = len(s)
+    negligible = mul(EPSILON * EPSILON, root(dot(flat(s), flat(s))))
+    rows = [[float(i == j) for j in range(n)] for i in range(n)]
+    for _ in range(SWEEPS_MAX):
+        is_done = True
+        for i in range(n):
+            for j in range(i + 1, n):
+                off = abs(s[i][j])
+                w = root(abs(s[i][i])), root(abs(s[j][j]))
+                if not (off <= negligible or off <= mul(mul(EPSILON, w[0]), w[1])):
+                    rotate_away(s, rows, i, j)
+                    is_done = False
+        if is_done:
+            pairs = sorted(((s[i][i], rows[i]) for i in range(n)), key=lambda pair: pair[0])
+            return [value for value, _ in pairs], [row for _, row in pairs]
+    return None
+
+
+def inverse_root_by_eigen(g):
+    """(G^(-1/2), whether G has full rank); None. Eigenvalues that are too small are raised."""
+    found = eigen(g)
+    if found is None or not found[0][-1] > 2.0**-126 / EPSILON:
+        return None
+    values, rows = found
+    floor = mul(RANK_TOLERANCE, values[-1])
+    roots = [root(value if value > floor else floor) for value in values]
+    scaled_rows = [[div(entry, of) for entry in row] for row, of in zip(rows, roots, strict=True)]
+    return product(columns(rows), scaled_rows), values[0] > floor
+
+
 def polar_factor(a):
-    """A (A'A)^(-1/2) where A is near enough; None where the wire goes by an eigen-decomposition."""
+    """A (A'A)^(-1/2); None where the columns are dependent."""
+    for done in range(EIGEN_PASSES_MAX + 1):
+        near = polar_factor_near(a)
+        if near is not None or done == EIGEN_PASSES_MAX:
+            return near
+        found = inverse_root_by_eigen(gram(a))
+        if found is None or (not found[1] and done > 0):
+            return None
+        a = product(a, found[0])
+    return None
+
+
+def polar_factor_near(a):
+    """The same where A'A is near enough to the identity; None elsewhere."""
     g = gram(a)
     e = [row[:] for row in g]
     add_on_diagonal(e, -1.0)

@@ -1,0 +1,47 @@
+"""The fault server against the client in C++, and against the client in Python with faults planted: the first does
+nothing wrong, and each fault is named. By default some scenarios and three faults; --all plays everything.
+"""
+
+import argparse
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parents[1] / "tools"))
+import client_faults  # noqa: E402
+import fault_scenarios  # noqa: E402
+import fault_server  # noqa: E402
+import fleet  # noqa: E402
+
+SOME = ("scalars", "encodings", "records", "record_digest", "lost_ack", "unknown_field", "cut_snapshot")
+PLANTED = (client_faults.wrong_crc, client_faults.fused_dot, client_faults.changed_retry)
+COMMON = "--server {server} --identity {identity} --data {data} --state {state} --retry-ms 50"
+NATIVE = f"{fleet.CLIENT} {COMMON} --no-floors --power mains"
+PYTHON = f"{sys.executable} -B {FOLDER / 'client.py'} {COMMON} --hold-ms 5000"
+
+
+def find(fault):
+    """True where the fault server names what is planted, and nothing without it."""
+    name, wanted = client_faults.FOUND[fault]
+    got, what = fault_server.play(name, f"{PYTHON} --plant {fault.__name__}")
+    print(f"conformance: planted {fault.__name__}: fault={got}: {what}", flush=True)
+    return got == wanted
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="all scenarios, both clients, all faults")
+    options = parser.parse_args()
+    scenarios = list(fault_scenarios.SCENARIOS) if options.all else SOME
+    faults = fault_server.play_all(scenarios, NATIVE)
+    if options.all:
+        faults |= fault_server.play_all(scenarios, PYTHON)
+    planted = list(client_faults.FOUND) if options.all else PLANTED
+    missed = [fault.__name__ for fault in planted if not find(fault)]
+    print(f"result: scenarios={len(scenarios)} faults={','.join(sorted(faults)) or 'none'} planted={len(planted)} "
+          f"missed={','.join(missed) or 'none'}")
+    return 1 if faults or missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
