@@ -5,6 +5,11 @@
 # always (runtime/base/own_frame.h). A file whose symbols no code names, such as the start, is compiled with -fno-lto or
 # marks them as used: else they are gone. Objects have no machine code of their own (-fno-fat-lto-objects, GCC's
 # default): that takes 40 % off their compilation. GCC's own ar and ranlib list them.
+# CMake reads the size of a pointer out of an object that it compiles by the same file, which must have machine code.
+get_property(gs_is_trial GLOBAL PROPERTY IN_TRY_COMPILE)
+if(gs_is_trial)
+  return()
+endif()
 set(CMAKE_BUILD_TYPE_INIT MinSizeRel)
 foreach(language C CXX)
   foreach(type MINSIZEREL RELEASE RELWITHDEBINFO)
