@@ -1,5 +1,5 @@
-# GS_PYTHON: a Python that runs nanopb's generator. The system's comes first, as a project may stand in an environment of
-# its own whose Python has other modules.
+# GS_PYTHON: a Python that runs nanopb's generator. The system's comes first, as a project may stand in an environment
+# of its own whose Python has other modules.
 function(gs_has_protobuf result candidate)
   execute_process(COMMAND ${candidate} -s -E -c "import google.protobuf.descriptor_pb2, pkg_resources"
     RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET)

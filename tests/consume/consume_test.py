@@ -4,8 +4,8 @@ As docs/how-to/library.md says, `cmake --install` puts the component gradstream-
 project with find_package() and one with a Makefile and pkg-config build super_loop.c, whose device starts and sends its
 first handshake. The C headers compile as C11, C++17 and C++20. The state of a device has the same size in a file of the
 library and in one of the user. A project with add_subdirectory() configures, and has no test of ours; ./run soak
-consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words, and one that has its own memory and
-platform keeps them. A program in C for Linux is linked; ./run soak consume has it train.
+consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words, and one that
+has its own memory and platform keeps them. A program in C for Linux is linked; ./run soak consume has it train.
 """
 
 import json

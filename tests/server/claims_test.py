@@ -236,7 +236,7 @@ class Claims(ClaimCase):
         self.assertFalse(self.pending("kitchen").exists(), "nothing was drawn")
         code, said = self.run_client("kitchen", self.fleet.port, "--claim-unproven")
         self.assertEqual(code, REFUSED, said)
-        self.assertRegex(said, 'event=claim_refused reason=server_not_named remedy="the server proves itself .*claim add')
+        self.assertRegex(said, 'claim_refused reason=server_not_named remedy="the server proves itself .*claim add')
         self.assertIn("no server", self.refused_as_another_attempt(whole))
         self.assertEqual(self.fleet.keys(), {})
         self.assertIn("reason=server_not_named", self.fleet.stop())
