@@ -77,7 +77,9 @@ class Client:
         self.counts = dict.fromkeys(("folded", "late", "refused", "duplicates", "mismatches", "malformed", "sessions",
                                      "snapshots", "records", "tasks", "failures"), 0)
         self.failures_in_a_row, self.dropped_acks = 0, options.drop_acks
-        self.link, self.frames = None, None
+        # Of one session.
+        self.link, self.frames, self.mismatches_here = None, None, 0
+        self.client_index, self.group = 0, 0
 
     def say(self, event, **fields):
         print(f"event={event} " + " ".join(f"{key}={value}" for key, value in fields.items()), flush=True)
@@ -248,6 +250,7 @@ class Client:
                 self.pull()
                 skips = False
             elif is_end:
+                self.failures_in_a_row = 0
                 return kind, body
 
     def take(self, kind, body):
@@ -363,7 +366,7 @@ class Client:
         self.failures_in_a_row = 0
         self.judge(ack)
         if ack["hold"] and self.options.hold_ms:
-            return bool(self.upload is None)
+            return self.upload is None
         self.wait(ack["retry"])
         return False
 

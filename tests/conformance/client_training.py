@@ -43,8 +43,7 @@ def loss(samples, indices, cols, point):
     for index in indices:
         z = samples[index]
         for column in of:
-            total += math.sumprod(z, column) ** 2 if hasattr(math, "sumprod") else sum(
-                a * b for a, b in zip(z, column, strict=True)) ** 2
+            total += sum(a * b for a, b in zip(z, column, strict=True)) ** 2
     return -0.5 * total / len(indices)
 
 

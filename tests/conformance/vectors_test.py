@@ -12,6 +12,7 @@ import pathlib
 import random
 import sys
 
+import client_claim
 import wire_reference as wire
 
 FILE = pathlib.Path(__file__).resolve().parent / "vectors.json"
@@ -169,6 +170,10 @@ def main():
     # Known answers of others, so that the file is not right by agreement with itself alone.
     check(wire.crc32c(b"123456789") == 0xE3069283, "CRC-32C")
     check(wire.philox_block([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8], "Philox4x32-10")
+    of_rfc_7748 = client_claim.x25519(
+        bytes.fromhex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"),
+        bytes.fromhex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c"))
+    check(of_rfc_7748.hex() == "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552", "x25519")
     if options.seed is not None:
         print(text_of(options.seed), end="")
         return 0
