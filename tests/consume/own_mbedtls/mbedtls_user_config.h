@@ -7,7 +7,7 @@
 #define MBEDTLS_SSL_OUT_CONTENT_LEN 1024
 
 // A board has neither files nor clock, no sockets, and no random numbers of a system.
-#if defined(GS_BARE_METAL)
+#if !defined(__linux__)
 #undef MBEDTLS_NET_C
 #undef MBEDTLS_TIMING_C
 #undef MBEDTLS_FS_IO
