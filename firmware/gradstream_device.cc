@@ -219,8 +219,13 @@ void use_keys(KeyHolder* keys) { app.keys = keys; }
 
 namespace {
 
-// A board's image is compiled as a whole, from one header: there is no other size, and flash is short.
+// A board's image is compiled as a whole, from one header: there is no other size, and flash is short. An archive that
+// was compiled before the image (tools/package_precompiled.py) meets callers of other releases.
+#if defined(GS_PRECOMPILED)
+constexpr bool kReadsSizes = true;
+#else
 constexpr bool kReadsSizes = kHasHostMembers;
+#endif
 
 // size: a caller's sizeof of a structure; known: this release's. Members are only ever added, at the end.
 bool is_size_known(size_t size, size_t known) { return size != 0 && size <= known; }
