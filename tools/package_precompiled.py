@@ -144,7 +144,8 @@ def make_archive(core, source, work):
     joined, kept, archive = folder / f"{NAME}.o", folder / "interface.txt", folder / f"lib{NAME}.a"
     kept.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     roots = [f"-Wl,-u,{name}" for name in names]
-    run(core.cc, *core.flags.split(), "-r", "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation", *roots,
+    machine = [word for word in core.flags.split() if not word.startswith("--specs")]  # which bring a program's script
+    run(core.cc, *machine, "-r", "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation", *roots,
         *(folder / made for made, _, _ in edges), "-o", joined)
     run(binutils(core, "objcopy"), f"--keep-global-symbols={kept}", joined)
     run(binutils(core, "ar"), "rcsD", archive, joined)
