@@ -93,9 +93,10 @@ def train(program, home):
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     port = fleet.free_port()
-    values = {"server.listen": f"127.0.0.1:{port}", "server.database": home / "gradstream.db",
-              "server.limits.store_delay_ms": 1, **{f"run.{key}": value for key, value in RUN.items()}}
-    config = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+    run = "".join(f"{key} = {json.dumps(value)}\n" for key, value in RUN.items())
+    put(home, {"fleet.toml": f'[server]\nlisten = "127.0.0.1:{port}"\ndatabase = "{home}/gradstream.db"\n'
+                             f"[server.limits]\nstore_delay_ms = 1\n[run]\n{run}"})
+    config = ["--config", home / "fleet.toml"]
     rows = [[(7 * i + 3 * j) % 11 - 5 for j in range(DIMENSION)] for i in range(SAMPLES)]
     (home / "native.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
     for name in ("package", "native"):
