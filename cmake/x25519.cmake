@@ -80,10 +80,7 @@ function(gs_add_x25519)
   target_include_directories(gs_x25519 PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(gs_x25519 SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/third_party/mbedtls/include
     ${sodium} ${sodium}/include/sodium)
-  # Registers of 64 bits hold the field in five limbs, others in ten.
-  target_compile_definitions(gs_x25519 PRIVATE MBEDTLS_CONFIG_FILE="${mbedtls_config}" CONFIGURED=1
-    $<$<EQUAL:${CMAKE_SIZEOF_VOID_P},8>:HAVE_TI_MODE=1>)
-  target_compile_options(gs_x25519 PRIVATE -Wno-unused-function)  # the unit has more of libsodium than it calls
+  target_compile_definitions(gs_x25519 PRIVATE MBEDTLS_CONFIG_FILE="${mbedtls_config}")
   target_sources(gradstream_mbedcrypto PRIVATE ${drivers}/psa_crypto.c ${drivers}/${table}_no_static.c
     $<TARGET_OBJECTS:gs_x25519>)
   target_include_directories(gradstream_mbedcrypto PRIVATE ${PROJECT_SOURCE_DIR})

@@ -219,8 +219,13 @@ void use_keys(KeyHolder* keys) { app.keys = keys; }
 
 namespace {
 
-// A board's image is compiled as a whole, from one header: there is no other size, and flash is short.
+// A board's image is compiled as a whole, from one header: there is no other size, and flash is short. An archive that
+// was compiled before the image (tools/package_precompiled.py) meets callers of other releases.
+#if defined(GS_PRECOMPILED)
+constexpr bool kReadsSizes = true;
+#else
 constexpr bool kReadsSizes = kHasHostMembers;
+#endif
 
 // Members are only ever added, at the end. No padding stands there, in which a member would not change the size.
 static_assert(!kReadsSizes || sizeof(gs_config) == offsetof(gs_config, reserved) + sizeof(gs_config::reserved));

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SKIPPED_FOLDERS = {".git", "build", "third_party", "__pycache__", "results", "node_modules"}
 README_LINES_MAX = 90  # a stranger reads no more
 INDEX = "docs/index.md"
-NOT_INDEXED = {INDEX}
+NOT_INDEXED = {INDEX, "tools/source_package/README.md"}  # which goes into the package
 SOURCES = {".cc", ".h", ".c", ".py", ".sh", ".js", ".html", ".proto", ".toml", ".yaml", ".cmake", ".txt", ".1", ".bash"}
 PLANTING = {f"tests/{name}_test.py" for name in ("documents", "house_rules", "prose")}  # they name pages of their own
 
@@ -46,6 +46,7 @@ RUN_BY = {
     ("docs/how-to/library.md", "./run build dev"): "tests/consume/consume_test.py",
     ("docs/how-to/run.md", "gradstream serve --check-config"): "tests/server/how_to_test.py",
     ("docs/how-to/set_up.md", "./run demo"): "tests/tools/setup_test.py",
+    ("docs/how-to/source_package.md", "./run package"): "it takes minutes and tries itself; source_package_test.py",
     ("docs/how-to/simulate.md", "./run simulate --fleet"): "tests/sim/simulate_fleet_test.py",
     ("docs/how-to/simulate.md", "./run simulate --devices"): "tests/sim/simulate_fleet_test.py",
     ("docs/how-to/simulate.md", "./run simulate --schedules 1000 --lies"): "tests/sim/lying_sim_test.cc",

@@ -1,12 +1,13 @@
-"""./run package [ARCHITECTURE|server|python|image...]: Debian packages of the Linux client and of the server, and a
-wheel for Python, in build/package, or the server's image for containers. `./run package sign --key FILE` signs what
-stands there, and `./run package verify --public FILE` proves it.
+"""./run package [ARCHITECTURE|server|python|image|source...]: Debian packages of the Linux client and of the server,
+and a wheel for Python, in build/package; the server's image for containers; the sources of a device for other builds.
+`./run package sign --key FILE` signs what stands there, and `./run package verify --public FILE` proves it.
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi, and armv6 is armhf's for the
 first Pi, Zero and Zero W. boards/posix/README.md says how to install one, boards/posix/debian holds its unit,
 configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian), and so is the image
 (docs/how-to/container.md, operations/container). The wheel has both programs, the simulator and a module, for x86-64
-(docs/python.md, python/).
+(docs/python.md, python/). The sources are one zip, and a second one has them compiled for microcontrollers; both are
+tried on every compiler here, which takes minutes (docs/how-to/source_package.md, tools/source_package).
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import digest
 import digits
 import fleet
 import package_documents
@@ -27,6 +29,8 @@ import package_python
 import package_sbom
 import package_server
 import package_sign
+import package_source
+import package_source_trial
 from package_documents import version
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -37,6 +41,7 @@ MAINTAINER = "gradstream <gradstream@localhost>"
 SERVER = "server"
 PYTHON = "python"
 IMAGE = "image"  # only when it is asked for: it takes buildah and root
+SOURCE = "source"  # the same: it tries what it has made, for minutes
 SIGN, VERIFY = "sign", "verify"
 
 
@@ -169,6 +174,14 @@ def make_image():
     return path
 
 
+def make_source():
+    """Writes both zips and tries them; the path of the first, and the words of the result line."""
+    build("dev", package_server.NAME, NAME)
+    work = ROOT / "build" / SOURCE
+    path, files = package_source.make(work, OUT, version(), source_time())
+    return path, package_source_trial.trial(path, files, work, version(), source_time())
+
+
 def make(kind):
     """Builds the program and the package; the package's path."""
     if kind == IMAGE:
@@ -200,19 +213,25 @@ def make(kind):
 
 def make_all(kinds):
     """Makes the packages; the words of the result line."""
-    known, packages = [*TARGETS, SERVER, PYTHON, IMAGE], []
+    known, packages, tried = [*TARGETS, SERVER, PYTHON, IMAGE, SOURCE], [], ""
     for kind in kinds or [*TARGETS, SERVER, PYTHON]:
         if kind not in known:
             raise Failure(f"unknown package {kind} (known: {' '.join(known)})")
-        packages.append(make(kind))
-        print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
-    return f"packages={len(packages)} version={version()}"
+        if kind == SOURCE:
+            path, tried = make_source()
+        else:
+            path = make(kind)
+        packages.append(path)
+        print(f"package: {path.relative_to(ROOT)}, {path.stat().st_size} bytes")
+    if kinds == [SOURCE]:
+        return tried
+    return f"packages={len(packages)} version={version()} {tried}".strip()
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("package", nargs="*",
-                        help=f"{', '.join([*TARGETS, SERVER, PYTHON])}; all of them otherwise; {IMAGE}; "
+                        help=f"{', '.join([*TARGETS, SERVER, PYTHON])}; all of them otherwise; {IMAGE}; {SOURCE}; "
                         f"or {SIGN}, or {VERIFY}")
     parser.add_argument("--key", type=pathlib.Path, metavar="FILE", help=f"of {SIGN}: minisign's secret key")
     parser.add_argument("--public", type=pathlib.Path, metavar="FILE", help=f"of {VERIFY}: minisign's public key")
@@ -226,7 +245,8 @@ def main():
             raise Failure(f"--key is of `./run package {SIGN}` alone, and --public of `./run package {VERIFY}`")
         else:
             said = make_all(arguments.package)
-    except (Failure, package_image.Failure, package_sign.Failure, FileNotFoundError, RuntimeError) as failure:
+    except (Failure, package_image.Failure, package_sign.Failure, package_source.Failure, digest.Failure,
+            subprocess.SubprocessError, FileNotFoundError, RuntimeError) as failure:
         print(f"package: error: {failure}", file=sys.stderr)
         print("result: error=failed")
         return 1

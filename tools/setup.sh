@@ -107,6 +107,7 @@ needs_of() {
       esac
       [[ $# -gt 0 && " $* " != *" server "* && " $* " != *" image "* && " $* " != *" python "* ]] || page=' page'
       if [[ $# == 0 || " $* " == *" arm"* ]]; then board=' cross'; fi
+      if [[ " $* " == *" source "* ]]; then board+=' board riscv clang source'; fi
       echo "$native numpy$page$board$([[ " $* " != *" image "* ]] || echo ' image')"
       ;;
     bench)

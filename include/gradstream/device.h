@@ -51,8 +51,8 @@ typedef enum gs_result {
   GS_OTHER_MODEL = 11, /* the model held is of another problem or shape than the device's samples */
   GS_FUSES = 12,       /* this build fuses multiplications with additions: its model would drift from the server's */
   /* A member `size` is 0, which the caller forgot, or larger than the library knows: the caller was compiled with the
-   * header of a newer release. Set it by sizeof, or link the library of that release. A bare-metal build, which is
-   * compiled as a whole, reads no size. */
+   * header of a newer release. Set it by sizeof, or link the library of that release. A bare-metal build that is
+   * compiled as a whole reads no size. */
   GS_BAD_SIZE = 13
 } gs_result;
 

@@ -144,6 +144,8 @@ def faults_of_needs(machine):
         (("fuzz", "5"), {"clang", "libclang-rt-19-dev", test}, {arm, "libclang-rt-14-dev"}, sources, False),
         (("package", "server"), {host}, {"g++-aarch64-linux-gnu", arm}, sources, True),
         (("package", "server", "image"), {host, "buildah"}, {arm, "minisign"}, sources, True),
+        (("package", "source"), {host, arm, "gcc-riscv64-unknown-elf", "clang", "python3-venv"}, {"minisign", test},
+         sources | {"lwip"}, False),
         (("package", "sign", "--key", "k"), {"python3-numpy", "minisign"}, {host, "buildah"}, set(), False),
         (("bench", "server"), {host}, {test, "mosquitto", "postgresql-15"}, sources, False),
         (("bench", "server", "--durable-peers"), {host, "mosquitto", "postgresql-15"}, {test, arm}, sources, False),
