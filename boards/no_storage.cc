@@ -1,9 +1,11 @@
 // For a board that keeps nothing over a reset.
 #include "boards/board.h"
+#include "boards/flash.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {
 
+const FlashOps* board_flash() { return nullptr; }
 bool board_has_storage() { return false; }
 Status board_check_storage() { return Status::kUnimplemented; }
 Status board_wipe_identity() { return Status::kUnimplemented; }

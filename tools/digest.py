@@ -27,6 +27,7 @@ RUN_SECONDS_MAX = 120
 
 ENTRY = "tests/digest/digest_main.cc"
 SOURCES = [
+    "firmware/digest_parts.cc",
     "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc",
     "runtime/base/decompositions.cc", "runtime/base/equations.cc", "runtime/base/factors.cc",
     "runtime/base/products.cc", "runtime/base/random.cc", "runtime/base/status.cc", "runtime/base/units.cc",

@@ -95,6 +95,15 @@ needs_of() {
       fi
       ;;
     digest) echo "$native board riscv cross clang" ;;
+    report)
+      if [[ ${1:-} != make || ${2:-} == posix ]]; then
+        echo "$native"
+      elif has_riscv "$@"; then
+        echo "$native riscv"
+      else
+        echo "$native board$([[ ${2:-} != rp2040 ]] || echo ' rp2040')"
+      fi
+      ;;
     experiment) echo "$native numpy picture" ;;
     fuzz) echo "$native clang unit" ;;
     example) if [[ ${1:-} == tables ]]; then echo "$native numpy"; else echo "$native numpy board"; fi ;;

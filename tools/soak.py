@@ -37,6 +37,8 @@ PARTS = {
     "reconnect": ("every kind of device on noisy links to a server that is restarted 20 times",
                   [*PYTHON, fleet.ROOT / "tests" / "boards" / "mixed_fleet_test.py", "--rounds", "126",
                    "--restarts", "20", "--noise-gap", "30000"]),
+    "sockets": ("an application in C over the sockets of lwIP, against a server that is restarted",
+                [*PYTHON, fleet.ROOT / "tools" / "soak_sockets.py"]),
     "fuzz": ("an hour of libFuzzer on what peers send and people write; what it finds stays for the next hour",
              [*PYTHON, fleet.ROOT / "tools" / "soak_fuzz.py"]),
     "mutants": ("60 guards of the server and the device are changed, one at a time: which do the tests miss?",

@@ -13,6 +13,8 @@
 #                                    KB of its arena, for which the script takes gs_more_ram
 #   gradstream_client_perceptron_emulator.elf   the same for a perceptron 196-32-32-10
 #   gradstream_client_gsn.elf, gradstream_client_gsn_emulator.elf   for a network behind the shard, on request
+#   gradstream_selftest.elf, gradstream_selftest_emulator.elf   no client: a report of the board, on request
+#                                    (docs/how-to/report.md)
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root, or absolute, as of
 # a board outside the tree (GRADSTREAM_BOARD_DIR). ETHERNET: the link is boards/ethernet, else a UART. MAINS: the board
@@ -99,6 +101,8 @@ function(gs_use_eigen target)
   target_link_libraries(${target} PRIVATE gs_eigen)
 endfunction()
 
+include(self_test)
+
 # The images of a network, and the widths of their layers.
 set(network_names network perceptron)
 set(network_widths "64,16,10" "196,32,32,10")
@@ -157,6 +161,25 @@ function(gs_add_bare_client)
     set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
     target_compile_definitions(${image} PRIVATE GS_NETWORK=1)
   endforeach()
+  foreach(kind "" _emulator)
+    set(image ${GS_IMAGE_PREFIX}gradstream_selftest${kind})
+    if(kind)
+      set(sources ${emulator})
+    else()
+      set(sources ${PROJECT_SOURCE_DIR}/boards/bare/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
+    endif()
+    gs_add_bare_program(${image} ${arg_SCRIPT} ${arg_CONFIG} ${PROJECT_SOURCE_DIR}/firmware/self_test_main.cc
+      ${PROJECT_SOURCE_DIR}/boards/bare/self_test.cc ${sources})
+    gs_use_self_test(${image})
+    # X25519 calls what tls.cc defines, of which nothing else is in this image.
+    target_link_options(${image} PRIVATE -Wl,--undefined=mbedtls_platform_zeroize)
+    set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
+    if(arg_ETHERNET)
+      target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
+      target_link_libraries(${image} PRIVATE gs_lwip)
+    endif()
+  endforeach()
+  target_compile_definitions(${GS_IMAGE_PREFIX}gradstream_selftest_emulator PRIVATE GS_EMULATOR=1)
   if(arg_MAINS)
     foreach(image ${client} ${client}_emulator ${client}_all_emulator ${client}_gsn ${client}_gsn_emulator)
       gs_use_held_pulls(${image})

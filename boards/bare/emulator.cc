@@ -4,6 +4,7 @@
 #include "boards/bare/processor.h"
 #include "boards/bare/semihosting.h"
 #include "boards/board.h"
+#include "boards/self_test.h"
 #include "runtime/link/port.h"
 
 #include GS_BOARD_CONFIG  // the board's board_config.h, by bare.cmake
@@ -111,6 +112,9 @@ Status port_random_bytes(uint8_t* out, size_t size) {
   const bool read = arguments[0] != semihosting::kFailed && semihosting::call(semihosting::kRead, arguments) == 0;
   return read ? Status::kOk : Status::kClosed;
 }
+
+// Of the emulator's host: a report names it so.
+RawEntropy board_raw_entropy() { return {"emulator", port_random_bytes}; }
 
 bool board_option(const char* word) {
   size_t rest = 0;

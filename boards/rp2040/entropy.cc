@@ -8,6 +8,7 @@
 #include "boards/cortex_m/cortex_m.h"
 #include "boards/entropy_health.h"
 #include "boards/rp2040/clocks.h"
+#include "boards/self_test.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {
@@ -26,7 +27,20 @@ bool raw_bit() {
   return (random_bit() & 1) != 0;
 }
 
+Status read_raw(uint8_t* out, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    uint32_t byte = 0;
+    for (uint32_t bit = 0; bit < 8; ++bit) {
+      byte |= (raw_bit() ? 1U : 0U) << bit;
+    }
+    out[i] = static_cast<uint8_t>(byte);
+  }
+  return rp2040_has_crystal_clock() ? Status::kOk : Status::kClosed;
+}
+
 }  // namespace
+
+RawEntropy board_raw_entropy() { return {"ring-oscillator", read_raw}; }
 
 Status port_random_bytes(uint8_t* out, size_t size) {
   if (!rp2040_has_crystal_clock()) {

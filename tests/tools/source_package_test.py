@@ -45,7 +45,8 @@ def check_sources(build, files):
     """Every source of the libraries stands in the package, or is named; a planted one is found."""
     found = package_source.libraries(build)
     names = {library.name for library in found}
-    assert {"gs_runtime", "gs_link", "gs_firmware", "gs_tls", "gs_wire", "gs_c_port", "gradstream_mbedcrypto"} <= names, names
+    wanted = {"gs_runtime", "gs_link", "gs_firmware", "gs_tls", "gs_wire", "gs_c_port", "gradstream_mbedcrypto"}
+    assert wanted <= names, names
     inside = package_source.Gatherer(build)
     places = {path for library in found for path in library.sources if f"src/{inside.place(path)}" in files}
     assert not package_source.missing(found, places), "the package lacks a source"

@@ -1,0 +1,21 @@
+# gs_use_self_test(target): a program that makes a report of the machine it runs on (docs/how-to/report.md). Its main()
+# and its board are the caller's.
+function(gs_use_self_test target)
+  if(NOT TARGET gs_sources_digest)
+    # Asked anew at each build of a self-test, and written where it changed.
+    set(header ${PROJECT_BINARY_DIR}/self_test/self_test_sources.h)
+    add_custom_target(gs_sources_digest COMMAND /usr/bin/python3 -B ${PROJECT_SOURCE_DIR}/tools/source_digest.py
+      ${header} BYPRODUCTS ${header} VERBATIM)
+  endif()
+  add_dependencies(${target} gs_sources_digest)
+  foreach(file boards/flash_log.cc firmware/digest_parts.cc firmware/report_lines.cc firmware/self_test.cc)
+    set(file ${PROJECT_SOURCE_DIR}/${file})
+    get_target_property(sources ${target} SOURCES)
+    if(NOT file IN_LIST sources)
+      target_sources(${target} PRIVATE ${file})
+    endif()
+  endforeach()
+  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/self_test)
+  target_compile_definitions(${target} PRIVATE GS_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(${target} PRIVATE gs_mbedtls)
+endfunction()

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""The commands of docs/how-to/report.md: ./run report check accepts the reports of boards/reports and this machine's
+own, and refuses others by name. Forged reports have a right CRC. The fused one is what gradstream-selftest said when
+its sources were compiled with -mfma -ffp-contract=fast.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import report  # noqa: E402
+
+FUSED = pathlib.Path(__file__).with_name("report_fused.txt")
+EMULATED = "mps2-an386"
+SILICON = {"emulated": 0, "entropy": "generator", "flash_erase_ms": 100, "x25519_us": 10 ** 6}
+
+
+def sealed(text):
+    """The lines with the CRC that they have now."""
+    lines = [line for line in report.report_lines(text) if not line.startswith("report end ")]
+    crc = report.crc32c("".join(f"{line}\n" for line in lines).encode())
+    return "\n".join([*lines, f"report end crc={crc:08x}", ""])
+
+
+def with_value(text, **values):
+    """The report with these values and a right CRC; None: without the line."""
+    for name, value in values.items():
+        text, count = re.subn(rf"(?m)^report {name}=.*\n", "" if value is None else f"report {name}={value}\n", text)
+        assert count == 1, f"{name} stands {count} times in the report"
+    return sealed(text)
+
+
+def reasons(text, nonce=None):
+    return {reason.name for reason in report.check(text, nonce)[1]}
+
+
+def forgeries(good):
+    """(what, text, names of the reasons)."""
+    yield "another digest", with_value(good, digest="f77afe3da43e3931"), {"digest"}
+    yield "another nonce", with_value(good, nonce=12), {"challenge"}
+    yield "a changed challenge", with_value(good, challenge="0" * 16), {"challenge"}
+    yield "a nonce too long", with_value(good, nonce=10 ** 9), {"nonce"}
+    yield "fused", with_value(good, fused=1), {"fused"}
+    yield "flushing", with_value(good, subnormals=0), {"subnormals"}
+    yield "no release", with_value(good, version="9.9.9"), {"version"}
+    yield "no board", with_value(good, board="toaster"), {"board"}
+    yield "another form", with_value(good, form=2), {"form"}
+    yield "a time of 0", with_value(good, step_us=0), {"impossible"}
+    yield "a clock that stands", with_value(good, cycles_per_second=0), {"impossible"}
+    yield "a stack beyond itself", with_value(good, stack_used=5000), {"impossible"}
+    yield "a stack beyond the RAM", with_value(good, stack=10 ** 6), {"impossible"}
+    yield "an image beyond the flash", with_value(good, image_used=10 ** 7), {"impossible"}
+    yield "a slot that is lost", with_value(good, flash_slot="lost"), {"flash"}
+    yield "a flash that reads otherwise", with_value(good, flash_read_back="wrong"), {"flash"}
+    yield "a stuck source", with_value(good, entropy_most_common=8192), {"entropy"}
+    yield "a poor source", with_value(good, entropy_most_common=4000), {"entropy"}
+    yield "a failed source", with_value(good, entropy_health="failed"), {"entropy"}
+    yield "more bytes than there are", with_value(good, entropy_most_common=9000), {"impossible"}
+    yield "a wrong secret", with_value(good, x25519="wrong"), {"x25519"}
+    yield "silicon that is too fast", with_value(good, **{**SILICON, "x25519_us": 1}), {"impossible"}
+    yield "an erase in no time", with_value(good, **{**SILICON, "flash_erase_ms": 0}), {"impossible"}
+    yield "random numbers of an emulator", with_value(good, **{**SILICON, "entropy": "emulator"}), {"entropy"}
+    yield "a missing line", with_value(good, step_us=None), {"missing"}
+    yield "no number", with_value(good, ram="much"), {"line"}
+    yield "an unknown line", sealed(good + "report weather=fine\n"), {"unknown"}
+    yield "a line twice", sealed(good + "report fused=0\n"), {"double"}
+    yield "a changed value and the old crc", re.sub(r"step_us=(\d+)", r"step_us=1\1", good), {"crc"}
+    yield "a lost end", re.sub(r"report end .*\n", "", good), {"missing"}
+    yield "nothing", "event=boot\n", {"missing"}
+
+
+def main():
+    good = (report.REPORTS / f"{EMULATED}.txt").read_text(encoding="ascii")
+    stored = sorted(path for path in report.REPORTS.glob("*.txt") if path != report.DIGESTS)
+    for path in stored:
+        found, faults = report.check(path.read_text(encoding="ascii"))
+        assert not faults, f"{path}: {faults}"
+        assert path.stem.startswith(found["board"]), f"{path} is a report of {found['board']}"
+    console = "event=boot\r\n" + good.replace("\n", "\r\n") + "event=idle\r\n"
+    assert reasons(console) == set(), "a console's log with a report in it"
+    for what, text, wanted in forgeries(good):
+        assert (found := reasons(text)) == wanted, f"{what}: refused for {found}, not for {wanted}"
+    assert {"fused", "digest"} <= reasons(FUSED.read_text(encoding="ascii")), "the report of a fused image"
+    own = report.make("posix", 4711)
+    assert reasons(own, 4711) == set(), report.check(own, 4711)[1]
+    assert reasons(own, 4712) == {"nonce"}, "the report of another day"
+    version = re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+    assert version in report.digests_of_releases(), f"{report.DIGESTS} has no row of {version}"
+    assert report.crc32c(b"123456789") == 0xE3069283
+    print(f"report: {len(stored)} reports accepted, {sum(1 for _ in forgeries(good)) + 2} refused")
+
+
+if __name__ == "__main__":
+    main()
