@@ -47,7 +47,9 @@ def values(probes, names):
 
 
 def judge(options, wanted, folder):
+    machine_code = [f"-DCMAKE_{language}_FLAGS_MINSIZEREL=-Os" for language in ("C", "CXX")]  # not that of -flto
     run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", folder, f"-DGS_ROOT={ROOT}", "-DCMAKE_BUILD_TYPE=MinSizeRel",
+        *machine_code,
         f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchain_arm_none_eabi.cmake", *options)
     targets = run("ninja", "-C", folder, "-t", "targets", "all")
     objects = {library: path for path, library in re.findall(r"^(\S+/(\w+)\.dir/\S*probe\.cc\.obj):", targets, re.M)}
