@@ -52,7 +52,7 @@ bool is_about_samples(gs_Reason reason) {
          reason == gs_Reason_REASON_SINGULAR;
 }
 
-bool is_about_floor(gs_Reason reason) {
+[[maybe_unused]] bool is_about_floor(gs_Reason reason) {
   return reason == gs_Reason_REASON_PRIVACY || reason == gs_Reason_REASON_UNITS_REFUSED;
 }
 

@@ -129,7 +129,7 @@ Status logarithm(Shape shape, const Real* x, const Real* y, Real* out, Arena& ar
 }
 
 // sines <- N'N with N = Y - X - X X'(Y - X), row by row; mixed <- X'(Y - X). row: cols Reals.
-void sine_gram(Shape shape, const Real* x, const Real* y, Real* mixed, Real* sines, Real* row) {
+[[maybe_unused]] void sine_gram(Shape shape, const Real* x, const Real* y, Real* mixed, Real* sines, Real* row) {
   const size_t n = shape.cols;
   fill_zero(n * n, mixed);
   fill_zero(n * n, sines);

@@ -106,7 +106,7 @@ void unwhiten(Shape shape, const Work& s, Real* out) {
 }
 
 // a <- L'^-1 A.
-void solve_transposed(uint32_t n, const Real* l, Real* a) {
+[[maybe_unused]] void solve_transposed(uint32_t n, const Real* l, Real* a) {
   for (size_t i = n; i-- > 0;) {
     for (size_t k = i + 1; k < n; ++k) {
       add_scaled(n, -l[k * n + i], a + k * n, a + i * n);

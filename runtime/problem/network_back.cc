@@ -91,7 +91,7 @@ void go_back_dense(const LayerBack& b, uint32_t begin, uint32_t end) {
 }
 
 // Of in U S V', with the rows of U, S, V, S and U in turn. work: in U, in U S, and the errors there.
-void go_back_factored(const LayerBack& b, uint32_t begin, uint32_t end) {
+[[maybe_unused]] void go_back_factored(const LayerBack& b, uint32_t begin, uint32_t end) {
   const Layer& layer = *b.layer;
   const auto inputs = static_cast<uint32_t>(layer.in.size());
   const uint32_t rank = layer.rank;
@@ -245,7 +245,7 @@ void go_back_to_row(const LayerBack& b, const W* weights, uint32_t channel, uint
 }
 
 // Rows of a channel: those of the output, then those of the input.
-void go_back_convolution(const LayerBack& b, uint32_t begin, uint32_t end) {
+[[maybe_unused]] void go_back_convolution(const LayerBack& b, uint32_t begin, uint32_t end) {
   const Layer& layer = *b.layer;
   const uint32_t rows = uint32_t{layer.out.height} + layer.in.height;
   for (uint32_t at = begin; at < end; ++at) {
@@ -284,7 +284,7 @@ void share_window_error(const Layer& layer, const Real* map, WindowRange rows, W
 }
 
 // Rows of the output. work: the error at a map of the input, whose values stand until the map's last row.
-void go_back_pool(const LayerBack& b, uint32_t begin, uint32_t end) {
+[[maybe_unused]] void go_back_pool(const LayerBack& b, uint32_t begin, uint32_t end) {
   const Layer& layer = *b.layer;
   const size_t area = size_t{layer.in.height} * layer.in.width;
   for (uint32_t at = begin; b.back != nullptr && at < end; ++at) {
@@ -306,7 +306,7 @@ void go_back_pool(const LayerBack& b, uint32_t begin, uint32_t end) {
 
 // ---- Value by value ------------------------------------------------------------------------------------------------
 
-void go_back_values(const LayerBack& b, uint32_t begin, uint32_t end) {
+[[maybe_unused]] void go_back_values(const LayerBack& b, uint32_t begin, uint32_t end) {
   for (uint32_t at = begin; at < end; ++at) {
     if (b.added != nullptr) {
       b.added[at] += b.error[at];

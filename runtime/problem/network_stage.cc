@@ -100,7 +100,7 @@ void add_layer(const Layer& layer, bool is_over, StageSize* size) {
   }
 }
 
-void add_errors(const Stage& stage, const uint32_t* places, StageSize* size) {
+[[maybe_unused]] void add_errors(const Stage& stage, const uint32_t* places, StageSize* size) {
   for (uint32_t k = first_trained_layer(stage); k < stage.end; ++k) {
     size_t begin = 0;
     if (!shares_place(stage, places, k) && find_errors(stage, places, k + 1, &begin)) {
