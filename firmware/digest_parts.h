@@ -85,12 +85,12 @@ struct ReplaySpec {
   static constexpr uint32_t kDirectionCount = 16;
   static constexpr uint32_t kStepCount = 5;
   static constexpr uint32_t kScalarCount = kDirectionCount * kStepCount;
-  const ManifoldOps* ops;
-  Shape shape;
-  uint32_t round_count;
-  Real step_size;
-  void (*fill_record)(uint32_t seed, uint32_t round, Real* coefficients);  // kScalarCount of them
-  uint32_t seed = 0;                                                       // of fill_record
+  const ManifoldOps* ops = nullptr;
+  Shape shape = {};
+  uint32_t round_count = 0;
+  Real step_size = 0;
+  void (*fill_record)(uint32_t seed, uint32_t round, Real* coefficients) = nullptr;  // kScalarCount of them
+  uint32_t seed = 0;                                                                 // of fill_record
 };
 void hash_replay(DigestWork& work, const char* name, const ReplaySpec& spec);
 

@@ -157,7 +157,8 @@ def digest_of(name, package, work):
     own = [source / path for path in digest.SOURCES if path.startswith("runtime/")]
     others = [ROOT / path for path in digest.SOURCES if not path.startswith("runtime/")]
     edges = package_precompiled.edges_of(core, own, source, flags, COMMON_CXX)
-    edges += package_precompiled.edges_of(core, others, ROOT, f"{flags} -I{source}", COMMON_CXX, "tree/")
+    not_fusing = flags.replace(FUSING, digest.CONTRACT_OFF)  # what makes the inputs is no part of the package
+    edges += package_precompiled.edges_of(core, others, ROOT, f"{not_fusing} -I{source}", COMMON_CXX, "tree/")
     package_precompiled.compile_all(work / name, edges)
     program = link(build, [work / name / made for made, _, _ in edges], work / f"{name}.elf")
     status, said = execute(build, program)

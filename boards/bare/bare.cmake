@@ -101,7 +101,7 @@ function(gs_use_eigen target)
   target_link_libraries(${target} PRIVATE gs_eigen)
 endfunction()
 
-include(self_test)
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/self_test.cmake)
 
 # The images of a network, and the widths of their layers.
 set(network_names network perceptron)

@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "boards/sockets/names.h"
 #include "boards/sockets/sockets.h"
 #include "include/gradstream/port.h"
@@ -15,14 +13,14 @@ static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK |
 
 bool gs_sockets_set_server(const char* address, uint16_t port) {
   struct in_addr found;
-  const uint8_t port_bytes[] = {(uint8_t)(port >> 8), (uint8_t)port}; /* htons() has another name in each system */
+  const union {
+    uint8_t bytes[2];
+    uint16_t port;
+  } of_network = {{(uint8_t)(port >> 8), (uint8_t)port}}; /* htons() has another name in each system */
   if (port == 0 || GS_SOCKET(inet_pton)(AF_INET, address, &found) != 1) {
     return false;
   }
-  memset(&device_link.server, 0, sizeof device_link.server);
-  device_link.server.sin_family = AF_INET;
-  memcpy(&device_link.server.sin_port, port_bytes, sizeof port_bytes);
-  device_link.server.sin_addr = found;
+  device_link.server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = of_network.port, .sin_addr = found};
   return true;
 }
 

@@ -223,9 +223,9 @@ typedef struct gs_config {      /* NOLINT: an application fills it, from all zer
   uint32_t queue_capacity; /* samples that find place; 0 with null */
   gs_power power;
   gs_privacy privacy;
-  /* Never read. It stands where Linux had padding, which no size counts: a member there would be read of a caller that
-   * has none. */
-  uint8_t reserved[2] GS_ZERO;
+  /* Never read. It is as aligned as the structure, so that no padding follows it. No size counts padding: a member
+   * there would be read of a caller that has none. */
+  void* reserved GS_ZERO;
 } gs_config;
 
 /* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */

@@ -67,6 +67,8 @@ inline constexpr ClientEventRow kClientEvents[] = {
     {"problems", "with --problem any: the problems that the client does, and those that it leaves out", ""},
     {"refused", "a task or an update does not count, for `reason`", "look up the reason in the table of refusals"},
     {"resumed", "after a reset: `steps` of the task were there, and the device goes on behind them", ""},
+    {"self_test", "the image tests the board, and asks for a nonce first",
+     "type the nonce of ./run report nonce; without one it begins by itself"},
     {"started", "who the device is, its image, its server and its data", ""},
     {"state_dropped", "what was saved does not belong to this device as it is, and it starts afresh",
      "none needed after a new identity, image or network; else the storage is damaged"},
