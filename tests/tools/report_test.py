@@ -12,6 +12,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import report  # noqa: E402
+import source_digest  # noqa: E402
 
 FUSED = pathlib.Path(__file__).with_name("report_fused.txt")
 EMULATED = "mps2-an386"
@@ -109,6 +110,21 @@ def check_failure():
         report.self_test = stored
 
 
+def check_source_digest():
+    """The reports are left out of the digest, and the folders that the tree stands in count for nothing."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-reports-") as folder:
+        digests = []
+        for name in ("reports", "tree"):
+            boards = pathlib.Path(folder) / name / "boards"
+            (boards / "reports").mkdir(parents=True)
+            (boards / "reports" / "one.txt").write_text(name, encoding="ascii")
+            (boards / "board.h").write_text("1", encoding="ascii")
+            digests.append(source_digest.source_digest(boards.parent))
+        assert digests[0] == digests[1], "the same sources below a folder named reports"
+        (boards / "board.h").write_text("2", encoding="ascii")
+        assert source_digest.source_digest(boards.parent) != digests[1], "other sources"
+
+
 def main():
     good = (report.REPORTS / f"{EMULATED}.txt").read_text(encoding="ascii")
     stored = sorted(path for path in report.REPORTS.glob("*.txt") if path != report.DIGESTS)
@@ -119,6 +135,7 @@ def main():
     check_logs(good)
     check_other_release(good)
     check_failure()
+    check_source_digest()
     for what, text, wanted in forgeries(good):
         assert (found := reasons(text)) == wanted, f"{what}: refused for {found}, not for {wanted}"
     assert {"fused", "digest"} <= reasons(FUSED.read_text(encoding="ascii")), "the report of a fused image"
