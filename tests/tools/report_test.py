@@ -110,6 +110,20 @@ def check_failure():
         report.self_test = stored
 
 
+def check_emulator_that_hangs():
+    """It is ended, and that is a sentence."""
+    stored = report.fleet.build, report.command_of, report.MAKE_SECONDS_MAX
+    report.fleet.build = lambda *_: None
+    report.command_of, report.MAKE_SECONDS_MAX = lambda *_: ["/bin/sleep", "60"], 0.2
+    try:
+        report.make(EMULATED, 4711)
+        raise AssertionError("a report of nothing")
+    except report.Failure as failure:
+        assert "was not done within 0.2 s" in str(failure), failure
+    finally:
+        report.fleet.build, report.command_of, report.MAKE_SECONDS_MAX = stored
+
+
 def check_source_digest():
     """The reports are left out of the digest, and the folders that the tree stands in count for nothing."""
     with tempfile.TemporaryDirectory(prefix="gradstream-reports-") as folder:
@@ -135,6 +149,7 @@ def main():
     check_logs(good)
     check_other_release(good)
     check_failure()
+    check_emulator_that_hangs()
     check_source_digest()
     for what, text, wanted in forgeries(good):
         assert (found := reasons(text)) == wanted, f"{what}: refused for {found}, not for {wanted}"
