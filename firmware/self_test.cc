@@ -23,6 +23,9 @@ constexpr uint64_t kMeasureMs = 50;
 constexpr uint32_t kRepeatMax = 2000;
 // The cycle counter is compared with the clock for so long, ms. Reason: 24 bits wrap after 20 ms only above 800 MHz.
 constexpr uint64_t kCalibrateMs = 20;
+// Looks at the clock before it counts as standing still. Reason: a look takes 5 cycles or more, so a millisecond at
+// 1 GHz has at most 200,000.
+constexpr uint32_t kTickLookCountMax = 1000000;
 // Raw bytes that are judged. Reason: of a uniform source the most common of 256 values is then found to 0.3 bits.
 constexpr uint32_t kEntropySize = 8192;
 // What is programmed and timed, bytes: a page of a serial flash.
@@ -35,11 +38,11 @@ constexpr uint32_t kLocalStepCount = 5;
 // Microseconds of one of `count` pieces of work that took so many ms together.
 uint64_t micros_of(uint64_t elapsed_ms, uint32_t count) { return elapsed_ms * 1000 / count; }
 
-// The next tick of the clock.
+// The next tick of the clock; the time as it was where the clock stands still.
 uint64_t wait_for_tick(const SelfTestBoard& board) {
   const uint64_t begin_ms = board.now_ms();
   uint64_t now_ms = begin_ms;
-  while (now_ms == begin_ms) {
+  for (uint32_t look = 0; now_ms == begin_ms && look < kTickLookCountMax; ++look) {
     now_ms = board.now_ms();
   }
   return now_ms;
@@ -71,12 +74,15 @@ void report_processor(const SelfTestBoard& board, ReportLines& report) {
   report.text("cycle_counter", board.cycles.name);
   const uint64_t begin_ms = wait_for_tick(board);
   const uint32_t begin = board.cycles.read();
-  uint64_t now_ms = begin_ms;
-  while (now_ms < begin_ms + kCalibrateMs) {
-    now_ms = board.now_ms();
+  uint64_t elapsed_ms = 0;
+  bool runs = true;
+  while (runs && elapsed_ms < kCalibrateMs) {
+    const uint64_t next_ms = wait_for_tick(board) - begin_ms;
+    runs = next_ms > elapsed_ms;
+    elapsed_ms = next_ms;
   }
   const uint64_t count = (board.cycles.read() - begin) & board.cycles.mask;
-  report.number("cycles_per_second", count * 1000 / (now_ms - begin_ms));
+  report.number("cycles_per_second", elapsed_ms == 0 ? 0 : count * 1000 / elapsed_ms);
 }
 
 // ---- Arithmetic ----
@@ -224,10 +230,12 @@ bool is_erased(const FlashOps& flash, uint32_t page, uint8_t* buffer) {
   return true;
 }
 
-bool erase_both(const FlashOps& flash) {
+// Feeds after each page. Reason: an erase takes up to half of a watchdog's time (boards/stm32f405/flash.cc).
+bool erase_both(const SelfTestBoard& board, const FlashOps& flash) {
   bool is_done = true;
   for (uint32_t page = 0; page < kFlashPageCount; ++page) {
     is_done = flash.erase(page) == Status::kOk && is_done;
+    board.feed();
   }
   return is_done;
 }
@@ -268,9 +276,9 @@ void report_flash(const SelfTestBoard& board, DigestWork& work, ReportLines& rep
     is_good = is_good && std::equal(buffer, buffer + kProgramSize, read_back);
   }
   report.text("flash_read_back", is_good ? "ok" : "wrong");
-  const bool is_kept = erase_both(flash) && keeps_slot(flash);
+  const bool is_kept = erase_both(board, flash) && keeps_slot(flash);
   board.feed();
-  report.text("flash_slot", is_kept && erase_both(flash) ? "found" : "lost");
+  report.text("flash_slot", is_kept && erase_both(board, flash) ? "found" : "lost");
 }
 
 // ---- Random numbers ----

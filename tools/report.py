@@ -12,6 +12,7 @@ board: one that does not answer this nonce. docs/how-to/report.md says what a re
 import argparse
 import functools
 import math
+import os
 import pathlib
 import re
 import secrets
@@ -30,6 +31,7 @@ SELF_TEST = fleet.BUILD / "boards" / "posix" / "gradstream-selftest"
 FORMS = {"1"}
 NONCE_END = 1_000_000_000  # as the image takes it: nine digits
 MAKE_SECONDS_MAX = 300
+ANSWER_SECONDS_MAX = 120
 LINES_MAX = 100_000  # of a log
 
 # What the report of each board has, in any order; what stands behind | is there unless the word before it is `none`.
@@ -37,6 +39,7 @@ COMMON = ("form version sources board emulated cycle_counter|cycles_per_second s
           "step_us record_us x25519_us x25519 flash|flash_page_size|flash_power|flash_erase_ms|flash_program_us|"
           "flash_read_back|flash_slot entropy|entropy_bytes|entropy_most_common|entropy_longest_run|entropy_health "
           "arena_used stack|stack_used|ram|ram_used|image|image_used").split()
+MAY_LACK = {words.split("|")[0] for words in COMMON if "|" in words}  # these alone may be `none`
 PROCESSOR = ({"cpuid"}, {"misa", "mvendorid", "marchid", "mimpid"}, set())  # Cortex-M, RISC-V, a process
 
 # Of min-entropy in a raw byte, bits: what boards/entropy_health.h takes a source to have (1/8 bit a bit).
@@ -72,9 +75,11 @@ def crc32c(data):
 
 
 def report_lines(text):
-    """The report's own lines of a console's log."""
+    """The own lines of the last report of a console's log: a board that was reset begins anew."""
     lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
-    return [line for line in lines if line.startswith("report ")]
+    lines = [line for line in lines if line.startswith("report ")]
+    begins = [index for index, line in enumerate(lines) if line.startswith("report form=")]
+    return lines[begins[-1]:] if begins else lines
 
 
 def parse(text):
@@ -134,13 +139,32 @@ def entropy_bits(count, most_common):
 
 
 @functools.cache
+def own_version():
+    """Of this tree."""
+    text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(gradstream VERSION (\S+)", text)[1]
+
+
+def is_answer_known(fields):
+    """Whether this tree computes the challenge as the release of the report does: another's arithmetic may differ."""
+    return fields["version"] == own_version()
+
+
+@functools.cache
+def self_test():
+    """This tree's program, as its sources are now; a build that GS_BUILD_DIR names is taken as it is."""
+    if "GS_BUILD_DIR" not in os.environ:
+        fleet.build("dev", "gradstream-selftest")
+    if not SELF_TEST.exists():
+        raise Failure(f"{SELF_TEST} is missing: build gradstream-selftest there, or unset GS_BUILD_DIR")
+    return SELF_TEST
+
+
+@functools.cache
 def answer(nonce):
     """The challenge's hash of this nonce, as this tree computes it."""
-    if not SELF_TEST.exists():
-        fleet.build("dev", "gradstream-selftest")
-    done = subprocess.run([SELF_TEST, "--answer", f"{nonce}"], stdout=subprocess.PIPE, text=True, timeout=120,
-                          check=True)
-    return dict(line.split() for line in done.stdout.splitlines())["challenge"]
+    said = fleet.command([self_test(), "--answer", f"{nonce}"], "the self-test of this machine", ANSWER_SECONDS_MAX)
+    return dict(line.split() for line in said.splitlines())["challenge"]
 
 
 def arithmetic_reasons(fields, nonce):
@@ -160,7 +184,7 @@ def arithmetic_reasons(fields, nonce):
         yield Reason("nonce", f"the report answers nonce {given}, and {nonce} was asked: it is of another day or board")
     if given >= NONCE_END:
         yield Reason("nonce", f"nonce {given} has more than nine digits")
-    elif fields["challenge"] != (wanted := answer(given)):
+    elif is_answer_known(fields) and fields["challenge"] != (wanted := answer(given)):
         yield Reason("challenge", f"challenge {fields['challenge']} is not the answer to nonce {given}, {wanted}")
 
 
@@ -215,6 +239,16 @@ TEXTS = {"version", "sources", "board", "cycle_counter", "digest", "challenge", 
          "mimpid"}
 
 
+def value_reasons(fields, names):
+    """What stands where a number must."""
+    for name in sorted(names - TEXTS):
+        value = fields[name]
+        if name == "emulated" and value not in ("0", "1"):
+            yield Reason("line", f"emulated={value} is neither 0 nor 1")
+        elif not re.fullmatch(r"[0-9]{1,15}", value) and (value != "none" or name not in MAY_LACK):
+            yield Reason("line", f"{name}={value} is no number")
+
+
 def check(text, nonce=None):
     """({name: value}, [Reason]): no reason is acceptance."""
     fields, reasons = parse(text)
@@ -223,9 +257,8 @@ def check(text, nonce=None):
     wanted = names_of(fields)
     reasons += [Reason("missing", f"the line {name} is missing") for name in sorted(wanted - fields.keys())]
     reasons += [Reason("unknown", f"the line {name} is unknown") for name in sorted(fields.keys() - wanted)]
-    bad = [name for name in wanted & fields.keys() - TEXTS
-           if not re.fullmatch(r"[0-9]{1,15}", fields[name]) and fields[name] != "none"]
-    reasons += [Reason("line", f"{name}={fields[name]} is no number") for name in sorted(bad)]
+    bad = [*value_reasons(fields, wanted & fields.keys())]
+    reasons += bad
     if wanted - fields.keys() or bad:
         return fields, reasons
     numbers = {name: int(fields[name]) for name in wanted - TEXTS if fields[name] != "none"}
@@ -254,7 +287,8 @@ def check_file(path, nonce):
         print(f"report: {path}: refused: {reason.name}: {reason.words}")
     if not reasons:
         print(f"report: {path}: accepted: board={fields['board']} kind={kind_of(fields)} version={fields['version']} "
-              f"sources={fields['sources']} digest={fields['digest']}")
+              f"sources={fields['sources']} digest={fields['digest']} "
+              f"challenge={'right' if is_answer_known(fields) else 'unchecked'}")
     return not reasons
 
 
@@ -278,10 +312,7 @@ def command_of(board, image, flash):
 def make(board, nonce):
     """The text of the report."""
     if board == "posix":
-        if not SELF_TEST.exists():
-            fleet.build("dev", "gradstream-selftest")
-        return subprocess.run([SELF_TEST, f"{nonce}"], stdout=subprocess.PIPE, text=True, check=True,
-                              timeout=MAKE_SECONDS_MAX).stdout
+        return fleet.command([self_test(), f"{nonce}"], "the self-test of this machine", MAKE_SECONDS_MAX)
     if board not in emulate.MACHINES:
         raise Failure(f"no emulator runs {board} (known: posix {' '.join(emulate.MACHINES)}); a board on your desk: "
                       "docs/how-to/report.md")
@@ -289,9 +320,14 @@ def make(board, nonce):
     image = ROOT / "build" / board / "boards" / board.replace("-", "_") / "gradstream_selftest_emulator.elf"
     with tempfile.TemporaryDirectory(prefix="gradstream-report-") as folder:
         flash = pathlib.Path(folder) / "flash"
-        done = subprocess.run(command_of(board, image, flash), input=f"{nonce}\n", stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=MAKE_SECONDS_MAX,
-                              check=False)
+        try:
+            done = subprocess.run(command_of(board, image, flash), input=f"{nonce}\n", stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=MAKE_SECONDS_MAX,
+                                  check=False)
+        except subprocess.TimeoutExpired as late:
+            said = (late.output or b"")[-2000:].decode(errors="replace")
+            raise Failure(f"the self-test of {board} was not done within {MAKE_SECONDS_MAX} s, and was ended:\n"
+                          f"{said}") from late
     lines = report_lines(done.stdout)
     if done.returncode != 0 or not lines:
         raise Failure(f"the self-test of {board} ended with status {done.returncode}:\n{done.stdout[-2000:]}")

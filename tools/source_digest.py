@@ -19,7 +19,7 @@ def source_digest(root=ROOT):
     """Over names and contents, in the order of the names."""
     digest = hashlib.sha256()
     paths = [path for folder in FOLDERS for path in (root / folder).rglob("*")
-             if path.suffix in SUFFIXES and path.is_file() and "reports" not in path.parts]
+             if path.suffix in SUFFIXES and path.is_file() and "reports" not in path.relative_to(root).parts]
     for path in sorted(paths, key=lambda path: path.relative_to(root).as_posix()):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())

@@ -1,3 +1,5 @@
+#include <limits.h>
+
 #include "boards/sockets/names.h"
 #include "boards/sockets/sockets.h"
 #include "include/gradstream/port.h"
@@ -106,9 +108,10 @@ int32_t gs_port_link_write(const uint8_t* bytes, size_t size) {
 }
 
 bool gs_sockets_wait(uint32_t timeout_ms) {
+  const int wait_ms = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms; /* below 0 poll() waits for ever */
   struct pollfd wait;
   wait.fd = device_link.socket;
   wait.events = (short)(device_link.is_connecting ? POLLOUT : device_link.wants_write ? POLLIN | POLLOUT : POLLIN);
   wait.revents = 0;
-  return device_link.socket >= 0 && GS_SOCKET(poll)(&wait, 1, (int)timeout_ms) >= 0;
+  return device_link.socket >= 0 && GS_SOCKET(poll)(&wait, 1, wait_ms) >= 0;
 }

@@ -134,6 +134,36 @@ TEST_F(SelfTest, FindsAFlashThatForgets) {
   EXPECT_EQ(test(good_board()).at("flash_slot"), "lost");
 }
 
+TEST_F(SelfTest, FeedsTheWatchdogBetweenTwoSlowErases) {
+  constexpr uint64_t kWatchdogMs = 8000;  // of every board (boards/bare/machine.h)
+  static uint64_t fed_ms, longest_ms;
+  fed_ms = longest_ms = 0;
+  FlashOps slow = FakeFlash::kOps;
+  slow.erase = [](uint32_t page) {
+    now_ms += 4000;  // as a sector of an STM32F405 at most
+    return FakeFlash::kOps.erase(page);
+  };
+  SelfTestBoard board = good_board();
+  board.flash = &slow;
+  board.feed = [] {
+    longest_ms = std::max(longest_ms, now_ms - fed_ms);
+    fed_ms = now_ms;
+  };
+  EXPECT_EQ(test(board).at("flash_slot"), "found");
+  EXPECT_GE(longest_ms, 4000u);
+  EXPECT_LT(longest_ms, kWatchdogMs);
+}
+
+// ./run report check refuses each 0 as impossible.
+TEST_F(SelfTest, EndsWhereTheClockStandsStill) {
+  SelfTestBoard board = good_board();
+  board.now_ms = [] { return uint64_t{5}; };
+  const auto found = test(board);
+  for (const char* name : {"cycles_per_second", "step_us", "record_us", "x25519_us", "flash_erase_ms"}) {
+    EXPECT_EQ(found.at(name), "0") << name;
+  }
+}
+
 TEST_F(SelfTest, FindsASourceThatIsStuck) {
   SelfTestBoard board = good_board();
   board.entropy.read = read_stuck;

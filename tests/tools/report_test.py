@@ -7,10 +7,12 @@ its sources were compiled with -mfma -ffp-contract=fast.
 import pathlib
 import re
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import report  # noqa: E402
+import source_digest  # noqa: E402
 
 FUSED = pathlib.Path(__file__).with_name("report_fused.txt")
 EMULATED = "mps2-an386"
@@ -64,11 +66,77 @@ def forgeries(good):
     yield "random numbers of an emulator", with_value(good, **{**SILICON, "entropy": "emulator"}), {"entropy"}
     yield "a missing line", with_value(good, step_us=None), {"missing"}
     yield "no number", with_value(good, ram="much"), {"line"}
+    for name in ("step_us", "entropy_bytes", "stack_used", "nonce", "emulated", "image"):
+        yield f"{name} that is none", with_value(good, **{name: "none"}), {"line"}
+    yield "neither silicon nor emulated", with_value(good, emulated=2), {"line"}
     yield "an unknown line", sealed(good + "report weather=fine\n"), {"unknown"}
     yield "a line twice", sealed(good + "report fused=0\n"), {"double"}
     yield "a changed value and the old crc", re.sub(r"step_us=(\d+)", r"step_us=1\1", good), {"crc"}
     yield "a lost end", re.sub(r"report end .*\n", "", good), {"missing"}
     yield "nothing", "event=boot\n", {"missing"}
+
+
+def check_logs(good):
+    """A console's log has a report in it, and after a reset another: the last one counts."""
+    console = "event=boot\r\n" + good.replace("\n", "\r\n") + "event=idle\r\n"
+    assert reasons(console) == set(), "a console's log with a report in it"
+    assert reasons(console + console) == set(), "two reports"
+    assert reasons(console[:len(console) // 2] + "\r\n" + console) == set(), "one that a reset cut, and a whole one"
+    assert "missing" in reasons(console + console[:len(console) // 2]), "a whole report, and one that a reset cut"
+
+
+def check_other_release(good):
+    """Another release's challenge is not this tree's to judge; its digest is."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-report-") as folder:
+        stored, report.DIGESTS = report.DIGESTS, pathlib.Path(folder) / "digests.txt"
+        try:
+            report.DIGESTS.write_text("0.0.9 0123456789abcdef\n", encoding="ascii")
+            other = with_value(good, version="0.0.9", digest="0123456789abcdef", challenge="0" * 16)
+            assert reasons(other) == set(), report.check(other)[1]
+            assert reasons(with_value(other, digest="0" * 16)) == {"digest"}
+        finally:
+            report.DIGESTS = stored
+
+
+def check_failure():
+    """A self-test that fails is a sentence."""
+    stored, report.self_test = report.self_test, lambda: "/bin/false"
+    try:
+        report.make("posix", 4711)
+        raise AssertionError("/bin/false made a report")
+    except RuntimeError as failure:
+        assert "the self-test of this machine failed" in str(failure), failure
+    finally:
+        report.self_test = stored
+
+
+def check_emulator_that_hangs():
+    """It is ended, and that is a sentence."""
+    stored = report.fleet.build, report.command_of, report.MAKE_SECONDS_MAX
+    report.fleet.build = lambda *_: None
+    report.command_of, report.MAKE_SECONDS_MAX = lambda *_: ["/bin/sleep", "60"], 0.2
+    try:
+        report.make(EMULATED, 4711)
+        raise AssertionError("a report of nothing")
+    except report.Failure as failure:
+        assert "was not done within 0.2 s" in str(failure), failure
+    finally:
+        report.fleet.build, report.command_of, report.MAKE_SECONDS_MAX = stored
+
+
+def check_source_digest():
+    """The reports are left out of the digest, and the folders that the tree stands in count for nothing."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-reports-") as folder:
+        digests = []
+        for name in ("reports", "tree"):
+            boards = pathlib.Path(folder) / name / "boards"
+            (boards / "reports").mkdir(parents=True)
+            (boards / "reports" / "one.txt").write_text(name, encoding="ascii")
+            (boards / "board.h").write_text("1", encoding="ascii")
+            digests.append(source_digest.source_digest(boards.parent))
+        assert digests[0] == digests[1], "the same sources below a folder named reports"
+        (boards / "board.h").write_text("2", encoding="ascii")
+        assert source_digest.source_digest(boards.parent) != digests[1], "other sources"
 
 
 def main():
@@ -78,16 +146,18 @@ def main():
         found, faults = report.check(path.read_text(encoding="ascii"))
         assert not faults, f"{path}: {faults}"
         assert path.stem.startswith(found["board"]), f"{path} is a report of {found['board']}"
-    console = "event=boot\r\n" + good.replace("\n", "\r\n") + "event=idle\r\n"
-    assert reasons(console) == set(), "a console's log with a report in it"
+    check_logs(good)
+    check_other_release(good)
+    check_failure()
+    check_emulator_that_hangs()
+    check_source_digest()
     for what, text, wanted in forgeries(good):
         assert (found := reasons(text)) == wanted, f"{what}: refused for {found}, not for {wanted}"
     assert {"fused", "digest"} <= reasons(FUSED.read_text(encoding="ascii")), "the report of a fused image"
     own = report.make("posix", 4711)
     assert reasons(own, 4711) == set(), report.check(own, 4711)[1]
     assert reasons(own, 4712) == {"nonce"}, "the report of another day"
-    version = re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
-    assert version in report.digests_of_releases(), f"{report.DIGESTS} has no row of {version}"
+    assert (version := report.own_version()) in report.digests_of_releases(), f"no row of {version}: {report.DIGESTS}"
     assert report.crc32c(b"123456789") == 0xE3069283
     print(f"report: {len(stored)} reports accepted, {sum(1 for _ in forgeries(good)) + 2} refused")
 
