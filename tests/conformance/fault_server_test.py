@@ -3,12 +3,16 @@ nothing wrong, and each fault is named. By default some scenarios and three faul
 """
 
 import argparse
+import os
 import pathlib
+import select
+import signal
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parents[1] / "tools"))
 import client_faults  # noqa: E402
+import fault_play  # noqa: E402
 import fault_scenarios  # noqa: E402
 import fault_server  # noqa: E402
 import fleet  # noqa: E402
@@ -28,10 +32,49 @@ def find(fault):
     return got == wanted
 
 
+# Programs that open a pipe, say so in it and sleep: by a child of their own, and themselves. Other braces stand beside.
+SLEEP = 'exec 3> "$0"; echo "$1" >&3; exec sleep 60'
+WRAPPER = f"sh -c '({SLEEP}) & wait' {{state}}/pipe {{other}}"
+DIRECT = f"sh -c '{SLEEP}' {{state}}/pipe {{other}}"
+PIPE_SECONDS = 20
+
+
+def said(pipe):
+    """What comes next in the pipe; empty: nobody holds it any more."""
+    assert select.select([pipe], [], [], PIPE_SECONDS)[0], "the client program outlives its scenario"
+    return os.read(pipe, 100)
+
+
+def check_ends():
+    """A client behind a wrapper ends with its scenario, and a client with a kit that is killed."""
+    for command, end in ((WRAPPER, "kill"), (WRAPPER, "close"), (DIRECT, "parent")):
+        play = fault_play.Play(command, 1)
+        path = play.home / "state" / "pipe"
+        os.mkfifo(path)
+        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        parent = os.fork() if end == "parent" else None
+        if parent == 0:
+            play.start()
+            signal.pause()
+        if parent is None:
+            play.start()
+        assert said(pipe) == b"{other}\n", "the kit changes braces that are not its own"
+        if parent is None:
+            getattr(play, end)()
+        else:
+            os.kill(parent, signal.SIGKILL)
+            os.waitpid(parent, 0)
+        assert said(pipe) == b"", end
+        os.close(pipe)
+        if end != "close":
+            play.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="all scenarios, both clients, all faults")
     options = parser.parse_args()
+    check_ends()
     scenarios = list(fault_scenarios.SCENARIOS) if options.all else SOME
     faults = fault_server.play_all(scenarios, NATIVE)
     if options.all:
