@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <string.h>
 
 #include "boards/sockets/names.h"
@@ -108,9 +109,10 @@ int32_t gs_port_link_write(const uint8_t* bytes, size_t size) {
 }
 
 bool gs_sockets_wait(uint32_t timeout_ms) {
+  const int bounded_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX; /* poll() waits for ever below 0 */
   struct pollfd wait;
   wait.fd = device_link.socket;
   wait.events = (short)(device_link.is_connecting ? POLLOUT : device_link.wants_write ? POLLIN | POLLOUT : POLLIN);
   wait.revents = 0;
-  return device_link.socket >= 0 && GS_SOCKET(poll)(&wait, 1, (int)timeout_ms) >= 0;
+  return device_link.socket >= 0 && GS_SOCKET(poll)(&wait, 1, bounded_ms) >= 0;
 }
