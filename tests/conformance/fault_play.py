@@ -231,6 +231,7 @@ class Play:
         session = session or self.accept()
         session.hello = session.receive("hello", name="hello")
         self.check_hello(session.hello)
+        self.require_run(run)
         session.send("welcome", **run.welcome(**welcome))
         return session
 
@@ -249,6 +250,12 @@ class Play:
         for name in names:
             if not self.capabilities[field] >> VALUES[name] & 1:
                 raise Skipped(f"the client announces no {name}")
+
+    def require_run(self, run):
+        """What each task of a run asks of a client."""
+        self.require_bits("manifolds", f"MANIFOLD_{run.manifold.upper()}")
+        self.require_bits("solvers", "SOLVER_PROJECTION")
+        self.require_bits("estimators", "ESTIMATOR_PROJECTION_ONE_SIDED")
 
     def first_pull(self, run, **welcome):
         """A new session up to its Pull, of a client that owes nothing."""
