@@ -15,6 +15,7 @@ flush-to-zero must all be told from the others.
 import argparse
 import concurrent.futures
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -51,9 +52,11 @@ BOARD = "-O2 -ffunction-sections -fdata-sections -fno-use-cxa-atexit"
 BOARD_LINK = ("--specs=nano.specs -nostartfiles -Wl,--gc-sections -Wl,--fatal-warnings "
               "-Wl,-T,tests/digest/digest_cortex_m.ld")
 # Debian has no C++ library for this compiler: the headers are those for arm-none-eabi (set-up brings them), and nothing
-# is linked from one.
-RISCV = (f"--specs=picolibc.specs -mcmodel=medany {BOARD} -isystem /usr/include/newlib/c++/12.2.1 "
-         "-isystem /usr/include/newlib/c++/12.2.1/arm-none-eabi")
+# is linked from one. The folder is named by the version, which is 12.2.1 in Debian 12; the newest counts.
+CXX_HEADERS = max(pathlib.Path("/usr/include/newlib/c++").glob("[0-9]*"), default="/usr/include/newlib/c++/12.2.1",
+                  key=lambda path: [int(part) for part in re.findall(r"\d+", path.name)])
+RISCV_CXX = f"-isystem {CXX_HEADERS} -isystem {CXX_HEADERS}/arm-none-eabi"
+RISCV = f"--specs=picolibc.specs -mcmodel=medany {BOARD} {RISCV_CXX}"
 RISCV_LINK = ("-nostartfiles -nodefaultlibs -Wl,--gc-sections -Wl,--fatal-warnings "
               "-Ttests/digest/digest_riscv.ld")
 CONTRACT_OFF = "-ffp-contract=off -DGS_CONTRACTION_OFF=1"

@@ -11,9 +11,11 @@ import subprocess
 import sys
 
 import fleet
+import package_source
 from package_source import NAME, Failure
 
 PACKAGES = ("platformio==6.2.0", "scons==4.11.1")
+UNREACHABLE = "after connection broken by"  # pip says so of each dial that it tries again, whatever broke it
 INSTALL_SECONDS_MAX, BUILD_SECONDS_MAX, TRAIN_SECONDS_MAX = 300, 3600, 120
 ROUNDS = 30
 DIMENSION, SAMPLES = 16, 64  # of examples/linux/linux.c
@@ -40,17 +42,24 @@ def put(folder, files):
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def install(work):
-    """Python of a folder that has PlatformIO; None: the index cannot be reached."""
-    python = work / "venv" / "bin" / "python"
+def make_venv(folder):
+    """Python of a new folder of packages; pip is in it."""
+    package_source.run(sys.executable, "-m", "venv", folder)
+    return folder / "bin" / "python"
+
+
+def pip_install(python, packages=PACKAGES):
+    """False: the index cannot be reached. Raises Failure where pip fails for any other reason."""
+    words = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "2", *packages]
     try:
-        for words in ([sys.executable, "-m", "venv", work / "venv"],
-                      [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]):
-            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           check=True, timeout=INSTALL_SECONDS_MAX)
-    except (subprocess.SubprocessError, OSError):
-        return None
-    return python
+        done = subprocess.run(words, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                              timeout=INSTALL_SECONDS_MAX)
+    except subprocess.TimeoutExpired as late:
+        raise Failure(f"pip has not installed {' '.join(packages)} in {INSTALL_SECONDS_MAX} s") from late
+    if done.returncode != 0 and UNREACHABLE not in done.stdout:
+        raise Failure(f"pip cannot install {' '.join(packages)}:\n{done.stdout[-4000:]}")
+    return done.returncode == 0
 
 
 def stand_in(core, python):
@@ -125,9 +134,9 @@ def train(program, home):
 
 def trial(package, work):
     """Builds and trains; the word of the result line, `absent` where pip reaches no index."""
-    python = install(work)
-    if python is None:
-        print("package: source: PlatformIO is not tried, as pip cannot install it here", flush=True)
+    python = make_venv(work / "venv")
+    if not pip_install(python):
+        print("package: source: PlatformIO is not tried, as pip reaches no index here", flush=True)
         return "absent"
     core = work / "platformio"
     stand_in(core, python)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
+import digest
 import package_source
 from package_source import NAME, ROOT, Failure
 
@@ -20,8 +21,6 @@ WARNINGS = "-Wall -Wextra"
 COMMON = ("-Os -ffunction-sections -fdata-sections -fno-common -ffp-contract=off -DGS_CONTRACTION_OFF=1 "
           "-DGS_PRECOMPILED=1")
 COMMON_CXX = "-fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit -fno-math-errno"
-# Debian has no C++ library for RISC-V: the headers are those for arm-none-eabi, of which nothing is linked.
-RISCV_CXX = "-isystem /usr/include/newlib/c++/12.2.1 -isystem /usr/include/newlib/c++/12.2.1/arm-none-eabi"
 
 
 class Core(NamedTuple):
@@ -41,7 +40,7 @@ def arm(name, flags, folder=""):
 
 def riscv(name, calls):
     return Core(name, "riscv64-unknown-elf-gcc", "riscv64-unknown-elf-g++",
-                f"-march={name} -mabi={calls} -mcmodel=medany --specs=picolibc.specs", name, RISCV_CXX)
+                f"-march={name} -mabi={calls} -mcmodel=medany --specs=picolibc.specs", name, digest.RISCV_CXX)
 
 
 # Folders of Cortex-M are {build.mcu} of an Arduino core and, where its flags name them, {build.fpu}-{build.float-abi}.
@@ -62,8 +61,8 @@ COMPILER_NAMES = re.compile(r"__(aeabi|gnu_thumb1_case|riscv_(save|restore))_\w+
 
 
 def compile_all(folder, edges, keep_going=False):
-    """edges: (object below folder, source, command) of each compilation. What the compilers said, and whether all
-    objects are there."""
+    """edges: (object below folder, source, command) of each compilation. What the compilers said; with keep_going a
+    line `error: ` ends it where ninja failed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lines = ["rule compile", "  command = $words", "  description = $out"]
@@ -71,13 +70,13 @@ def compile_all(folder, edges, keep_going=False):
         lines += [f"build {made}: compile {source}", f"  words = {words} -c {source} -o {made}"]
     (folder / "build.ninja").write_text("\n".join(lines) + "\n", encoding="utf-8")
     environment = dict(os.environ, CCACHE_DIR=str(ROOT / "build" / "ccache"), CCACHE_BASEDIR=str(ROOT),
-                       CCACHE_NOHASHDIR="1", CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime")
+                       CCACHE_NOHASHDIR="1", LC_ALL="C", CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime")
     done = subprocess.run(["ninja", "-C", folder, "-j", "2", *(["-k", "0"] if keep_going else [])], env=environment,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False, timeout=COMPILE_SECONDS_MAX)
     if done.returncode != 0 and not keep_going:
         raise Failure(f"{folder.name}: the compiler failed:\n{done.stdout[-4000:]}")
-    return done.stdout
+    return package_source.with_status(done, "ninja")
 
 
 def edges_of(core, sources, base, flags, cxx_flags="", prefix=""):

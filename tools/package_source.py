@@ -60,6 +60,12 @@ def run(*words):
     return done.stdout
 
 
+def with_status(done, program):
+    """What a finished build said, with a line `error: ` where it failed: a compiler that is missing says none."""
+    failed = f"\nerror: {program} failed with exit status {done.returncode}\n" if done.returncode != 0 else ""
+    return done.stdout + failed
+
+
 def configure(build):
     """Configures the libraries for a Cortex-M in the folder build, and has the messages' code made."""
     query = build / ".cmake" / "api" / "v1" / "query" / "codemodel-v2"

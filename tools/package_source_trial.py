@@ -42,14 +42,12 @@ def say(text):
 
 # ---- Every compiler ----
 
-def command(words, folder, environment=None):
+def command(words, folder):
     """Runs a build that is to succeed; what it said."""
     done = subprocess.run([str(word) for word in words], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, timeout=BUILD_SECONDS_MAX,
-                          env={**os.environ, **(environment or {})})
-    if done.returncode != 0:
-        return f"{done.stdout}\nerror: {words[0]} failed with exit status {done.returncode}\n"
-    return done.stdout
+                          env={**os.environ, "LC_ALL": "C"})
+    return package_source.with_status(done, words[0])
 
 
 def by_cmake(core, package, work):

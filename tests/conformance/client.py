@@ -50,9 +50,9 @@ def piece_counts(encoding, count):
 
 
 class SessionOver(Exception):
-    """The session ended in good order; the window says when to come back. None: at once."""
+    """The session ended in good order; the window says when to come back. None or up to 0: after a back-off."""
 
-    def __init__(self, window=None):
+    def __init__(self, window):
         super().__init__()
         self.window = window
 
@@ -185,7 +185,7 @@ class Client:
         run = run_of(welcome)
         if welcome["manifold"] not in MANIFOLDS or welcome["stream"] != VALUES["STREAM_KIND_SCALAR"]:
             self.send("task_refused", reason=VALUES["REASON_TASK_UNIMPLEMENTED"])
-            raise SessionOver
+            raise SessionOver(self.expect("wait")[1]["retry"])
         if self.replica is None or self.replica.run != run:
             self.replica = Replica(run)
             self.correction, self.upload, self.awaited, self.accepted = None, None, None, []
@@ -402,11 +402,14 @@ class Client:
         """The exit status."""
         self.load()
         while self.failures_in_a_row < self.options.failures_max:
-            window = None
             try:
                 self.session()
             except SessionOver as over:
-                window = over.window
+                self.finish_session()
+                if over.window and over.window["max_ms"] > 0:
+                    time.sleep(self.drawn(over.window))
+                else:
+                    self.back_off()
             except RunOver:
                 self.end()
                 return 0
@@ -419,9 +422,6 @@ class Client:
                 self.say("session_failed", what=f'"{error}"')
                 self.finish_session()
                 self.back_off()
-            self.finish_session()
-            if window:
-                time.sleep(self.drawn(window))
         return 7
 
     def finish_session(self):

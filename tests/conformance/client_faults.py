@@ -4,6 +4,7 @@
 
 import struct
 
+import client_replica
 import messages
 import tls_psk
 import wire_reference as wire
@@ -165,8 +166,6 @@ def skips_unknown_messages(client):
 
 
 def takes_long_records(_client):
-    import client_replica
-
     decoded = client_replica.decoded
     client_replica.decoded = lambda encoding, data, left: decoded(
         encoding, data, max(left, len(data) // 4 if encoding == wire.F32 else left))[:left]
@@ -183,6 +182,12 @@ def claims_cut_snapshot(client):
         return said
 
     client.hello = boast
+
+
+def euclidean_only(_client):
+    """No fault: a client that has and announces less, which is not asked for the rest."""
+    for manifold in [number for number, name in client_replica.MANIFOLDS.items() if name != "euclidean"]:
+        del client_replica.MANIFOLDS[manifold]
 
 
 # What to plant, the scenario of the fault server that finds it, and the name that it gives the fault.
@@ -205,4 +210,4 @@ FOUND = {
     truncated_bf16: ("encodings", "encoding"),
     wrong_crc: ("scalars", "wrong_crc"),
 }
-FAULTS = {function.__name__: function for function in FOUND}
+FAULTS = {function.__name__: function for function in (*FOUND, euclidean_only)}

@@ -3,10 +3,14 @@ of everything that the client sends. Each wait has a limit, and what goes wrong 
 """
 
 import contextlib
+import ctypes
+import os
 import pathlib
 import random
+import re
 import select
 import shlex
+import signal
 import socket
 import subprocess
 import tempfile
@@ -26,6 +30,7 @@ RETRY = {"min_ms": 10, "max_ms": 50}
 LATE_SECONDS = 2.5    # after a window: of a busy machine
 EARLY_SECONDS = 0.02  # before a window: of clocks
 NAME = "conformance"
+PR_SET_PDEATHSIG = 1  # of Linux's prctl()
 VALUE_SIZE = {wire.F32: 4, wire.BF16: 2}
 UPDATE_FIELDS = ("task_sequence", "base_version", "steps_done", "direction_count", "encoding", "value_count", "crc32c",
                  "loss_before", "loss_after", "step_time_us", "base_digest")
@@ -50,6 +55,10 @@ class Closed(Exception):
 def require(holds, name, what):
     if not holds:
         raise Fault(name, what)
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Message:
@@ -139,7 +148,8 @@ class Play:
     """The client program in a folder of its own, and the sessions that it opens.
 
     command is a line for people: {host}, {port}, {server} (HOST:PORT), {identity}, {data} and {state} stand for the
-    address, the files and a folder for what survives a restart.
+    address, the files and a folder for what survives a restart. All other braces stay as they are. The program and what
+    it starts are one process group, which is ended as a whole; the program also ends with this process.
     """
 
     def __init__(self, command, seed):
@@ -162,14 +172,20 @@ class Play:
 
     def start(self):
         host, port = self._listener.getsockname()
-        words = [word.format(host=host, port=port, server=f"{host}:{port}", identity=self.home / "identity",
-                             data=self.home / "data.gsd", state=self.home / "state")
+        known = {"host": host, "port": port, "server": f"{host}:{port}", "identity": self.home / "identity",
+                 "data": self.home / "data.gsd", "state": self.home / "state"}
+        words = [re.sub(r"\{(\w+)\}", lambda found: str(known.get(found[1], found[0])), word)
                  for word in shlex.split(self.command)]
         with open(self.home / "log", "ab") as log:
-            self._child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0,
+                                           preexec_fn=die_with_parent)
+
+    def _signal(self, number):
+        with contextlib.suppress(ProcessLookupError):  # all of the group have ended
+            os.killpg(self._child.pid, number)
 
     def kill(self):
-        self._child.kill()
+        self._signal(signal.SIGKILL)
         self._child.wait()
 
     def check_alive(self):
@@ -183,12 +199,11 @@ class Play:
     def close(self):
         for session in self._sessions:
             session.drop()
-        if self._child is not None and self._child.poll() is None:
-            self._child.terminate()
-            try:
+        if self._child is not None:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            self.kill()
         self._listener.close()
         self._folder.cleanup()
 
@@ -216,6 +231,7 @@ class Play:
         session = session or self.accept()
         session.hello = session.receive("hello", name="hello")
         self.check_hello(session.hello)
+        self.require_run(run)
         session.send("welcome", **run.welcome(**welcome))
         return session
 
@@ -234,6 +250,12 @@ class Play:
         for name in names:
             if not self.capabilities[field] >> VALUES[name] & 1:
                 raise Skipped(f"the client announces no {name}")
+
+    def require_run(self, run):
+        """What each task of a run asks of a client."""
+        self.require_bits("manifolds", f"MANIFOLD_{run.manifold.upper()}")
+        self.require_bits("solvers", "SOLVER_PROJECTION")
+        self.require_bits("estimators", "ESTIMATOR_PROJECTION_ONE_SIDED")
 
     def first_pull(self, run, **welcome):
         """A new session up to its Pull, of a client that owes nothing."""

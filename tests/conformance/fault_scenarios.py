@@ -119,9 +119,9 @@ def manifolds(play):
 @scenario
 def encodings(play):
     """encodes an update as the task says, bit for bit, in pieces of whole blocks (3, 7)"""
-    for name, encoding in (("BF16", wire.BF16), ("INT8", wire.INT8), ("F32", wire.F32)):
+    for name, encoding in (("F32", wire.F32), ("BF16", wire.BF16), ("INT8", wire.INT8)):
         if play.capabilities is not None and not play.capabilities["encodings"] >> encoding & 1:
-            continue
+            continue  # the first round has told the capabilities; each client has F32
         run = Run(play.draw, "euclidean", m=256 if encoding == wire.F32 else 60)
         session, task, data, piece = one_round(play, run, encoding=encoding)
         check_exact(play, run, task, data, piece)
@@ -337,7 +337,8 @@ def refuse(play):
     """closes after Refuse, and stays away for its window (4)"""
     run = Run(play.draw, "sphere")
     session = play.accept()
-    session.receive("hello", name="hello")
+    play.check_hello(session.receive("hello", name="hello"))
+    play.require_run(run)
     since = time.monotonic()
     session.send("refuse", reason=VALUES["REASON_OVERLOADED"], retry=WINDOW)
     session.expect_end("ignored_refuse", "Refuse")
@@ -405,6 +406,7 @@ def unknown_field(play):
 
     session = play.accept()
     play.check_hello(session.receive("hello", name="hello"))
+    play.require_run(run)
     send(session, "welcome", run.welcome())
     session.receive("pull", name="unknown_field")
     session.send_pieces("snapshot_chunk", run.snapshot())

@@ -6,6 +6,7 @@ or named as left out. One file of each folder compiles without a definition and 
 as C. Faults are planted, and must be found.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import package_platformio  # noqa: E402
 import package_precompiled  # noqa: E402
 import package_source  # noqa: E402  the tool under test
 import package_source_trial  # noqa: E402
@@ -87,6 +89,29 @@ def check_includes(package):
     return len(seen)
 
 
+def check_missing_compiler(work):
+    """A compiler that is not there counts as an error of the matrix, though no compiler says so."""
+    core = package_precompiled.Core("none", "gradstream-no-compiler", "gradstream-no-compiler")
+    source = work / "one.c"
+    source.write_text("int one;\n", encoding="utf-8")
+    edges = package_precompiled.edges_of(core, [source], work, "")
+    said = package_precompiled.compile_all(work / "none", edges, keep_going=True)
+    assert "\nerror: ninja failed with exit status" in said, said
+
+
+def check_pip(work):
+    """An index that cannot be reached is told from a pip that fails."""
+    python = package_platformio.make_venv(work / "venv")
+    os.environ["PIP_INDEX_URL"] = "https://127.0.0.1:1/simple"
+    assert not package_platformio.pip_install(python), "pip installs from nowhere"
+    try:
+        package_platformio.pip_install(python, ("no package name",))
+    except package_source.Failure as failure:
+        assert "no package name" in str(failure), failure
+    else:
+        sys.exit("FAIL: a pip that fails is taken for an index that cannot be reached")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="gradstream-source-") as name:
         work = pathlib.Path(name)
@@ -97,6 +122,8 @@ def main():
         check_licences(files)
         package = package_source_trial.unpack(work / "one.zip", work / "unpacked")
         folders = check_includes(package)
+        check_missing_compiler(work)
+        check_pip(work)
     print(f"source_package: {len(files)} files, zip of {size} bytes, a file of each of {folders} folders compiles")
 
 
