@@ -85,7 +85,7 @@ def check_less():
 
 
 def check_stays_away():
-    """The client in Python comes back inside the window of a run that it cannot hold, and after a Refuse without one."""
+    """The client in Python comes back in the window of a run that it cannot hold, and after a Refuse without one."""
     run, least = fault_run.Run(random.Random(1), "sphere"), {"min_ms": BACK_OFF_MS, "max_ms": 2 * BACK_OFF_MS}
     play = fault_play.Play(PYTHON.replace("--retry-ms 50", f"--retry-ms {BACK_OFF_MS}"), 1)
     with contextlib.closing(play):
