@@ -81,7 +81,11 @@ def check_less():
     played = {"scalars": None, "manifolds": "skipped", "records": "skipped", "refuse": "skipped"}
     faults = {name: fault_server.play(name, f"{PYTHON} --plant euclidean_only")[0] for name in played}
     assert faults == played, faults
-    assert fault_server.play("encodings", f"{PYTHON} --encodings f32") == (None, ""), "bf16 is asked of a client of f32"
+    asked, new_task = [], fault_play.Play.new_task
+    fault_play.Play.new_task = lambda play, run, **more: asked.append(more["encoding"]) or new_task(play, run, **more)
+    assert fault_server.play("encodings", f"{PYTHON} --encodings f32") == (None, "")
+    assert asked == [VALUES["ENCODING_F32"]], f"a client of f32 alone is asked for the encodings {asked}"
+    fault_play.Play.new_task = new_task
 
 
 def check_stays_away():
