@@ -21,6 +21,7 @@ EXAMPLE = ROOT / "tests" / "consume" / "super_loop.c"
 THIRD_PARTY = ROOT / "third_party"
 MBEDTLS, NANOPB = THIRD_PARTY / "mbedtls", THIRD_PARTY / "nanopb"
 SODIUM = THIRD_PARTY / "libsodium" / "src" / "libsodium"
+SOCKETS = ROOT / "boards" / "sockets"
 NAME = "gradstream"  # the folder in the zip, and the library for those who look for one
 CONFIG = "gradstream_config.h"
 CONFIGURE_SECONDS_MAX = 120
@@ -232,7 +233,10 @@ def gather(build, version):
     lacking = missing(found, set(gatherer.origins.values()))
     if lacking:
         raise Failure(f"{lacking[0]} is a source of the library, and the package lacks it")
+    link = gatherer.add(SOCKETS / "link.c")
+    gatherer.add(SOCKETS / "sockets.h")
     files = {f"src/{to}": text for to, text in gatherer.files.items()}
+    files["sockets/link.c"] = files.pop(f"src/{link}")  # a build compiles all of src/, and a program may have a link
     for to, text in (own_files(version) | licences(gatherer.origins.values())).items():
         if to in files:
             raise Failure(f"{to} stands in tools/source_package, and in the tree at the same place")

@@ -23,6 +23,8 @@ from package_source import NAME, ROOT, Failure
 
 GXX, CLANG = Core("g++", "gcc", "g++"), Core("clang++", "clang", "clang++")
 GS_FUSES = 12  # include/gradstream/device.h
+CROSS = next(core for core in CORES if core.name == "cortex-m3")  # by make as well: the command of the page
+CROSS_LINK = "--specs=nosys.specs -Wl,--gc-sections"
 BUILD_SECONDS_MAX = 3600  # of one build by CMake or make
 FUSING = "-ffp-contract=fast"
 ZIP_BYTES_MAX = 2_500_000
@@ -65,12 +67,13 @@ def by_cmake(core, package, work):
             + command([work / "build" / "product"], work))
 
 
-def by_make(core, package, work):
-    """All of the package by the Makefile of its example, with a copy of the example elsewhere."""
+def by_make(core, package, work, *more):
+    """All of the package by the Makefile of its example, with a copy of the example elsewhere. A program of this
+    machine also runs."""
     shutil.copytree(package / "examples" / "super_loop", work)
-    return (command(["make", "-k", "-j2", f"PACKAGE={package}", f"CC={core.cc}", f"CXX={core.cxx}",
-                     f"CFLAGS=-Os {WARNINGS}", f"CXXFLAGS=-Os -std=gnu++20 {WARNINGS}"], work)
-            + command([work / "product"], work))
+    said = command(["make", "-k", "-j2", f"PACKAGE={package}", f"CC={core.cc}", f"CXX={core.cxx}",
+                    f"CFLAGS=-Os {WARNINGS}", f"CXXFLAGS=-Os -std=gnu++20 {WARNINGS}", *more], work)
+    return said if core.flags else said + command([work / "product"], work)
 
 
 # What ESP-IDF would do with a component, as far as the package asks for it.
@@ -107,6 +110,7 @@ def matrix(package, work):
         for core in CORES}
     said[GXX.name] = by_cmake(GXX, package, work / "cmake")
     said[CLANG.name] = by_make(CLANG, package, work / "make")
+    said[CROSS.name] += by_make(CROSS, package, work / "cross", f"CPU={CROSS.flags}", f"LDFLAGS={CROSS_LINK}")
     check_component(package, work / "component", len(files))
     counts = [0, 0]
     for name, text in said.items():

@@ -81,11 +81,15 @@ def check_less():
     played = {"scalars": None, "manifolds": "skipped", "records": "skipped", "refuse": "skipped"}
     faults = {name: fault_server.play(name, f"{PYTHON} --plant euclidean_only")[0] for name in played}
     assert faults == played, faults
-    assert fault_server.play("encodings", f"{PYTHON} --encodings f32") == (None, ""), "bf16 is asked of a client of f32"
+    asked, new_task = [], fault_play.Play.new_task
+    fault_play.Play.new_task = lambda play, run, **more: asked.append(more["encoding"]) or new_task(play, run, **more)
+    assert fault_server.play("encodings", f"{PYTHON} --encodings f32") == (None, "")
+    assert asked == [VALUES["ENCODING_F32"]], f"a client of f32 alone is asked for the encodings {asked}"
+    fault_play.Play.new_task = new_task
 
 
 def check_stays_away():
-    """The client in Python comes back inside the window of a run that it cannot hold, and after a bare Refuse."""
+    """The client in Python comes back in the window of a run that it cannot hold, and after a Refuse without one."""
     run, least = fault_run.Run(random.Random(1), "sphere"), {"min_ms": BACK_OFF_MS, "max_ms": 2 * BACK_OFF_MS}
     play = fault_play.Play(PYTHON.replace("--retry-ms 50", f"--retry-ms {BACK_OFF_MS}"), 1)
     with contextlib.closing(play):

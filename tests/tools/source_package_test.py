@@ -86,6 +86,8 @@ def check_includes(package):
     for path in sorted((package / "examples").rglob("*.c")):
         standard = "-std=gnu11" if path.stem == "linux" else "-std=c11"
         compile_one("gcc", path, standard, "-Wall", "-Wextra", f"-I{source}")
+    compile_one("gcc", package / "sockets" / "link.c", "-std=gnu11", "-Wall", "-Wextra", f"-I{source}")
+    assert not (source / "boards" / "sockets" / "link.c").exists(), "each build would have this link"
     return len(seen)
 
 
