@@ -207,9 +207,11 @@ def component_of(file, section="", owners=None):
 
 
 def archive_of(file):
-    """The library that an object was put into, which may be none; ".../X.dir/..." is of libX.a."""
+    """The library that an object was put into, which may be none; ".../X.dir/..." is of libX.a, and
+    ".../gradstream_X.dir/..." too: Mbed TLS's targets have a prefix, its files keep their names."""
     folder = next(folder for folder in file.parents if folder.suffix == ".dir")
-    return folder.parents[1] / f"lib{folder.stem}.a"
+    plain = folder.parents[1] / f"lib{folder.stem.removeprefix('gradstream_')}.a"
+    return plain if plain.is_file() else folder.parents[1] / f"lib{folder.stem}.a"
 
 
 def defined_names(tools, file):
