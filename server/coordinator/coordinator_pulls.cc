@@ -35,7 +35,7 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
   Session& session = sessions.at(id);
   session.has_pulled = true;
   session.hold_max_ms =
-      has_feature(ledger.fleet().at(session.device).image, gs_Feature_FEATURE_HELD_PULL) ? pull.hold_max_ms : 0;
+      has_feature(ledger.fleet().at(session.device).session.image, gs_Feature_FEATURE_HELD_PULL) ? pull.hold_max_ms : 0;
   gs_Pull known = pull;
   known.hold_max_ms = session.hold_max_ms;
   take_pull(id, known, now_ms);
@@ -106,13 +106,13 @@ void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
 // Whether the server holds a Pull of this device: the answer would be a Wait that ends by itself, ANSWERED, NOT_CHOSEN
 // or STALLED, and the run goes on.
 bool Coordinator::State::may_hold(uint32_t index) const {
-  const DeviceRow& device = ledger.fleet().at(index);
+  const FleetDevice& device = ledger.fleet().at(index);
   if (limits.pull_hold_ms == 0 || pulls.is_draining || is_storage_failed || ledger.is_over() || ledger.is_paused() ||
-      !device.is_capable || !has_feature(device.image, gs_Feature_FEATURE_HELD_PULL)) {
+      !device.session.is_capable || !has_feature(device.session.image, gs_Feature_FEATURE_HELD_PULL)) {
     return false;
   }
-  return !ledger.has_version() || device.answered_version == ledger.version() || !ledger.fleet().is_asked(index) ||
-         device.stages.is_barred || is_share_used(index);
+  return !ledger.has_version() || device.row.answered_version == ledger.version() || !ledger.fleet().is_asked(index) ||
+         device.session.is_barred || is_share_used(index);
 }
 
 // Whether the device has given its share of the last versions and gets no further task yet: it waits for the updates of
@@ -123,7 +123,7 @@ bool Coordinator::State::is_share_used(uint32_t index) const {
       ledger.run_state() != gs_RunState_RUN_STATE_ACTIVE) {
     return false;
   }
-  const IssuedTask& task = ledger.fleet().at(index).task;
+  const IssuedTask& task = ledger.fleet().at(index).row.task;
   const ShareWindow& shares = ledger.fleet().shares();
   const uint32_t own_count = shares.update_count(index);
   return !(task.is_open && task.version == ledger.version()) && own_count >= share_limit(parameters) &&
@@ -137,7 +137,7 @@ bool Coordinator::State::hold(SessionId id, const gs_Pull& pull, uint64_t came_m
     return false;
   }
   const uint32_t index = sessions.at(id).device;
-  if (ledger.fleet().at(index).stages.is_barred) {
+  if (ledger.fleet().at(index).session.is_barred) {
     note_barred(index, now_ms);  // its time may be over
   }
   if (!may_hold(index)) {
@@ -161,7 +161,7 @@ bool Coordinator::State::give_up_hold(SessionId id) {
 void Coordinator::State::end_hold(const EndedHold& ended, uint64_t now_ms) {
   const auto session = sessions.find(ended.session);
   if (session != sessions.end()) {
-    ledger.fleet().at(session->second.device).last_seen_ms = now_ms;
+    ledger.fleet().at(session->second.device).session.last_seen_ms = now_ms;
     take_pull(ended.session, ended.pull, now_ms);
   }
 }
@@ -193,7 +193,7 @@ void Coordinator::State::wake_held(uint64_t now_ms) {
   };
   if (ledger.fleet().asks_members()) {  // nobody else has anything to do, and they may be few of many that are held
     for (const uint32_t index : ledger.fleet().members()) {
-      const SessionId id = std::as_const(ledger.fleet()).at(index).session;
+      const SessionId id = std::as_const(ledger.fleet()).at(index).session.id;
       if (pulls.held.is_asleep(id)) {
         look_at(id);
       }
@@ -251,8 +251,8 @@ bool Coordinator::State::may_hold_after(SessionId id, const Upload& upload) cons
 }
 
 bool Coordinator::State::stands_for_pull(uint32_t index, const Upload& upload) const {
-  return upload.base_digest != 0 && has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_HELD_PULL) &&
-         has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_SINGLE_FLIGHT);
+  return upload.base_digest != 0 && has_feature(ledger.fleet().at(index).session.image, gs_Feature_FEATURE_HELD_PULL) &&
+         has_feature(ledger.fleet().at(index).session.image, gs_Feature_FEATURE_SINGLE_FLIGHT);
 }
 
 // The Pull that the device does not send, as its Ack stands for it.

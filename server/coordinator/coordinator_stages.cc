@@ -13,7 +13,7 @@ constexpr size_t kOutlierLinesMax = 16;
 
 // The first thing wrong with an answer of the open version before its values are looked at, or REASON_NONE.
 gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& upload) const {
-  if (upload.base_version != ledger.fleet().at(index).task.version) {
+  if (upload.base_version != ledger.fleet().at(index).row.task.version) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
   if (ledger.is_over()) {
@@ -39,23 +39,23 @@ gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& up
 
 // Accepts or refuses an answer of a stage that has answers of its own, and says why it was refused.
 gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
+  FleetDevice& device = ledger.fleet().at(index);
   StageFault fault = {find_answer_fault(index, upload)};
-  const uint16_t weight = fold_weight(parameters, device.sample_count, 0);
+  const uint16_t weight = fold_weight(parameters, device.session.sample_count, 0);
   if (fault.reason == gs_Reason_REASON_NONE) {
     fault = ledger.check_answer({index, weight, upload.bytes});
   }
-  device.refusals.complaint = Complaint();
+  device.session.refusals.complaint = Complaint();
   if (fault.reason != gs_Reason_REASON_NONE) {
     if (fault.least < fault.most) {
-      device.refusals.complaint = {upload.task_sequence,
-                                   0,
-                                   static_cast<float>(fault.value),
-                                   static_cast<float>(fault.least),
-                                   static_cast<float>(fault.most),
-                                   0,
-                                   0,
-                                   fault.column};
+      device.session.refusals.complaint = {upload.task_sequence,
+                                           0,
+                                           static_cast<float>(fault.value),
+                                           static_cast<float>(fault.least),
+                                           static_cast<float>(fault.most),
+                                           0,
+                                           0,
+                                           fault.column};
     }
     refuse_upload(index, upload, fault.reason, now_ms);
     return fault.reason;
@@ -69,8 +69,7 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
                                 .verdict = gs_Verdict_VERDICT_FOLDED,
                                 .values = upload.bytes}),
          now_ms);
-  device.refusals.is_for_good = device.refusals.keeps_sums = device.refusals.keeps_trials = false;
-  device.is_capable = device.image.lacks.empty();
+  note_answer(&device.session);
   noted.answers = {noted.answers.last_ms, now_ms, index};
   noted.upload_bytes += upload.bytes.size();
   ++counters.updates_folded;
@@ -81,29 +80,30 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
 // was refused for its values, or has too few samples for a floor, is asked again after a while, or by a server that was
 // restarted. Its samples may be others by then, as of a ring that was still empty.
 bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const {
-  const DeviceRow& device = ledger.fleet().at(index);
-  if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
+  const FleetDevice& device = ledger.fleet().at(index);
+  if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.row.answered_version == ledger.version()) {
     return false;
   }
-  if (device.is_heard && !device.image.lacks.empty()) {
+  if (device.session.is_heard && !device.session.image.lacks.empty()) {
     return true;  // it gets no task of this run
   }
   if (!is_of_units(ledger.stage())) {
-    const bool keeps_trials = device.refusals.keeps_trials && !may_try_again(device, now_ms);
-    return device.is_heard && (!has_feature(device.image, gs_Feature_FEATURE_LINES) || keeps_trials);
+    const bool keeps_trials = device.session.refusals.keeps_trials && !may_try_again(device, now_ms);
+    return device.session.is_heard && (!has_feature(device.session.image, gs_Feature_FEATURE_LINES) || keeps_trials);
   }
-  const bool was_refused =
-      device.judged.verdict == gs_Verdict_VERDICT_REFUSED && device.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
-      device.refusals.version == ledger.version() && device.refusals.last_ms != 0 && !may_try_again(device, now_ms);
-  const bool keeps_sums = device.refusals.keeps_sums && !may_try_again(device, now_ms);
-  return device.stages.is_left_out || keeps_sums ||
-         ((device.stages.refuses_units || was_refused) && !device.refusals.is_forgiven);
+  const bool was_refused = device.row.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
+                           device.row.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
+                           device.row.refusals.version == ledger.version() && device.session.refusals.last_ms != 0 &&
+                           !may_try_again(device, now_ms);
+  const bool keeps_sums = device.session.refusals.keeps_sums && !may_try_again(device, now_ms);
+  return device.row.is_left_out || keeps_sums ||
+         ((device.row.refuses_units || was_refused) && !device.session.refusals.is_forgiven);
 }
 
 // After anything that a device has said. One that is out may be the last that the stage waited for.
 void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
   const bool is_out = is_out_of_stage(index, now_ms);
-  if (is_out == ledger.fleet().at(index).stages.is_barred) {
+  if (is_out == ledger.fleet().at(index).session.is_barred) {
     return;
   }
   ledger.fleet().set_barred(index, is_out);

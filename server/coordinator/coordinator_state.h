@@ -196,8 +196,8 @@ struct Coordinator::State {
   bool awaits_answers() const;
 
   // ---- What can never work ----
-  bool may_try_again(const DeviceRow& device, uint64_t now_ms) const;
-  bool is_task_barred(const DeviceRow& device, uint64_t now_ms) const;
+  bool may_try_again(const FleetDevice& device, uint64_t now_ms) const;
+  bool is_task_barred(const FleetDevice& device, uint64_t now_ms) const;
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
@@ -210,9 +210,9 @@ struct Coordinator::State {
 
   // ---- In ----
   void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
-  void log_lacks(const DeviceRow& device, const gs_Hello& hello);
+  void log_lacks(const FleetDevice& device, const gs_Hello& hello);
   void compare_mark(uint32_t device, const gs_Hello& hello, uint64_t now_ms);
-  void forgive_fork(DeviceRow* row, uint64_t now_ms);
+  void forgive_fork(FleetDevice* row, uint64_t now_ms);
   JournalMark next_mark(SessionId id, uint64_t now_ms);
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
@@ -267,7 +267,7 @@ struct Coordinator::State {
   void on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms);
   void drop_session(SessionId id);
   bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
-  void log_of(DeviceRow& device, const EventRow& event, Fields fields, uint64_t now_ms);
+  void log_of(FleetDevice& device, const EventRow& event, Fields fields, uint64_t now_ms);
   bool may_copy(uint32_t device, const SyncPlan& plan, uint64_t now_ms);
   void log_refusal(const EventRow& event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
 };

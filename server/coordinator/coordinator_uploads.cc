@@ -41,14 +41,14 @@ bool has_finite_loss(const Upload& upload) {
 // device whose storage is broken. By the checksum that the device keeps with its upload: one whose bytes do not fit it
 // is refused where it could count.
 void Coordinator::State::compare_content(uint32_t index, const Upload& upload, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
+  FleetDevice& device = ledger.fleet().at(index);
+  if (device.session.content_task == upload.task_sequence && device.session.content_crc32c != upload.crc32c) {
     ++counters.updates_changed;
     log_of(device, "update_changed"_event, Fields().add("device", device.name).add("task", upload.task_sequence),
            now_ms);
   }
-  device.content_task = upload.task_sequence;
-  device.content_crc32c = upload.crc32c;
+  device.session.content_task = upload.task_sequence;
+  device.session.content_crc32c = upload.crc32c;
 }
 
 void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
@@ -58,7 +58,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
     send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_RATE_LIMIT, 0);
     return;
   }
-  switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
+  switch (sequence_state(ledger.fleet().at(index).row, upload.task_sequence)) {
     case SequenceState::kUnknown:
       ++counters.updates_refused;
       count_refusal(gs_Reason_REASON_UNKNOWN_TASK);
@@ -67,10 +67,10 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       return;
     case SequenceState::kSuperseded: {
       // A crash before these are durable would make the older task the last one again, with a verdict of its own.
-      const DeviceRow& device = ledger.fleet().at(index);
+      const FleetDevice& device = ledger.fleet().at(index);
       ++counters.updates_superseded;
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
-               std::max(device.task.record_sequence, device.judged.record_sequence), said_clip(index, upload));
+               std::max(device.row.task.record_sequence, device.row.judged.record_sequence), said_clip(index, upload));
       return;
     }
     case SequenceState::kJudged:
@@ -130,7 +130,7 @@ gs_Reason Coordinator::State::judge_update(uint32_t index, const Upload& upload,
     accept_upload(index, upload, input, now_ms);
     return fault;
   }
-  ledger.fleet().at(index).refusals.complaint =
+  ledger.fleet().at(index).session.refusals.complaint =
       fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
   refuse_upload(index, upload, fault, now_ms);
   return fault;
@@ -147,7 +147,7 @@ bool Coordinator::State::is_version_full() const {
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
 uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& upload, uint64_t now_ms) const {
-  const uint64_t issued_ms = ledger.fleet().at(index).task.issued_ms;
+  const uint64_t issued_ms = ledger.fleet().at(index).row.task.issued_ms;
   if (upload.step_time_us > 0 || upload.steps_done == 0 || now_ms <= issued_ms) {
     return upload.step_time_us;
   }
@@ -178,9 +178,9 @@ bool Coordinator::State::is_of_base(const Upload& upload) const {
 
 // The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
 gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
-  const DeviceRow& device = ledger.fleet().at(index);
+  const FleetDevice& device = ledger.fleet().at(index);
   const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
-  if (upload.base_version != device.task.version) {
+  if (upload.base_version != device.row.task.version) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
   if (ledger.is_over()) {
@@ -200,7 +200,7 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   const size_t value_count =
       is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.local->direction_count : parameters.value_count();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > device.task.steps ||
+      upload.steps_done > device.row.task.steps ||
       (is_scalar && upload.direction_count != parameters.local->direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
@@ -208,9 +208,9 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
     return gs_Reason_REASON_TOO_FEW_STEPS;
   }
   // A clock that was set back between two lives of the server proves nothing.
-  const bool is_timed = now_ms >= device.task.issued_ms;
+  const bool is_timed = now_ms >= device.row.task.issued_ms;
   if (is_timed &&
-      !had_time_for(*parameters.trigger, upload.steps_done, upload.step_time_us, now_ms - device.task.issued_ms)) {
+      !had_time_for(*parameters.trigger, upload.steps_done, upload.step_time_us, now_ms - device.row.task.issued_ms)) {
     return gs_Reason_REASON_NO_TIME;
   }
   if (!has_finite_loss(upload)) {
@@ -238,8 +238,8 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
   input->base_version = upload.base_version;
   input->steps_done = upload.steps_done;
   const uint32_t staleness = ledger.version() - upload.base_version;
-  input->weight = fold_weight(parameters, ledger.fleet().at(index).sample_count, staleness);
-  input->sample_count = ledger.fleet().at(index).task.samples;
+  input->weight = fold_weight(parameters, ledger.fleet().at(index).session.sample_count, staleness);
+  input->sample_count = ledger.fleet().at(index).row.task.samples;
   input->values = *values;
   input->inverse_participation = ledger.inverse_participation(index);
   const Status folds = ledger.prepare_fold(*input);
@@ -267,7 +267,7 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), values.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
   UpdateNotes notes = take_notes(upload.notes);
-  notes.hides_losses = has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_NO_LOSSES);
+  notes.hides_losses = has_feature(ledger.fleet().at(index).session.image, gs_Feature_FEATURE_NO_LOSSES);
   decide(JournalRecord::update({.device = index,
                                 .task_sequence = upload.task_sequence,
                                 .base_version = upload.base_version,
@@ -282,16 +282,13 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
                                 .values = std::move(values),
                                 .notes = notes}),
          now_ms, FoldSource::kLive);
-  // What it refused for good it can do by now.
-  DeviceRow& device = ledger.fleet().at(index);
-  device.refusals.is_for_good = device.refusals.keeps_sums = device.refusals.keeps_trials = false;
-  device.is_capable = device.image.lacks.empty();
+  note_answer(&ledger.fleet().at(index).session);
   if (!is_late) {
     noted.answers = {noted.answers.last_ms, now_ms, index};
   }
   noted.upload_bytes += upload.bytes.size();
   ++(is_late ? counters.updates_late : counters.updates_folded);
-  counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task.steps ? 1 : 0;
+  counters.updates_partial += upload.steps_done < ledger.fleet().at(index).row.task.steps ? 1 : 0;
 }
 
 void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_Reason reason, uint64_t now_ms) {
@@ -299,7 +296,7 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
   const uint32_t step_us = measured_step_us(index, upload, now_ms);
   const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
                            had_time_for(*parameters.trigger, upload.steps_done, step_us,
-                                        now_ms - std::min(now_ms, ledger.fleet().at(index).task.issued_ms));
+                                        now_ms - std::min(now_ms, ledger.fleet().at(index).row.task.issued_ms));
   end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
   ++counters.updates_refused;
   count_refusal(reason);
@@ -317,13 +314,13 @@ void Coordinator::State::count_refusal(gs_Reason reason) {
 // The verdict of a task that ends without an update, by whichever end.
 void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                           uint32_t step_time_us, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  device.refusals.is_forgiven = false;
-  device.refusals.last_ms = now_ms;
+  FleetDevice& device = ledger.fleet().at(index);
+  device.session.refusals.is_forgiven = false;
+  device.session.refusals.last_ms = now_ms;
   const ProgressSaid before = ledger.progress().said();
   decide(JournalRecord::verdict({.device = index,
                                  .task_sequence = task_sequence,
-                                 .version = device.task.version,
+                                 .version = device.row.task.version,
                                  .verdict = gs_Verdict_VERDICT_REFUSED,
                                  .reason = reason,
                                  .step_time_us = step_time_us}),
@@ -356,7 +353,7 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
 // next Pull too.
 bool Coordinator::State::send_judged_ack(SessionId id, uint32_t index, const Upload& upload, bool is_duplicate) {
   const uint32_t task_sequence = upload.task_sequence;
-  const JudgedTask& judged = ledger.fleet().judged_task(index, task_sequence);
+  const JudgedTask& judged = judged_task(ledger.fleet().at(index).row, task_sequence);
   const bool is_refused = judged.verdict == gs_Verdict_VERDICT_REFUSED;
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_ack_tag;
@@ -371,7 +368,7 @@ bool Coordinator::State::send_judged_ack(SessionId id, uint32_t index, const Upl
   // Who only came too late did nothing wrong. A longer wait would make it miss the next version too.
   const bool is_only_late = judged.reason == gs_Reason_REASON_TOO_STALE;
   ack.retry = window(is_refused && !is_only_late ? kRefusedWindowFactor : 1);
-  const Complaint& complaint = ledger.fleet().at(index).refusals.complaint;
+  const Complaint& complaint = ledger.fleet().at(index).session.refusals.complaint;
   if (is_refused && complaint.has_value() && complaint.task_sequence == task_sequence) {
     ack.value = complaint.value;
     ack.limit = complaint.most;
@@ -389,7 +386,7 @@ void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload, ui
   std::vector<Real> values;
   FoldInput input;
   input.device = index;
-  if (!has_own_answers(ledger.stage()) && ledger.fleet().at(index).answered_version == ledger.version() &&
+  if (!has_own_answers(ledger.stage()) && ledger.fleet().at(index).row.answered_version == ledger.version() &&
       find_fault(index, upload, now_ms, &values, &input) == gs_Reason_REASON_NONE) {
     input.owner = parameters.owner_of(index);
     ledger.fold_again_for_test(input);

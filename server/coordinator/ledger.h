@@ -271,7 +271,6 @@ class Ledger {
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise = {}) const;
   // Of the open version, whose record the replica has followed; step_status as close_version() says it.
   std::optional<float> promise_of(const VersionRecord& record, Status step_status) const;
-  void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
   Fleet fleet_;
