@@ -248,6 +248,29 @@ void Coordinator::on_device_disabled(uint32_t device, uint64_t now_ms) {
   state_->exclude(device, gs_Reason_REASON_INACTIVE, now_ms);
 }
 
+RunView Coordinator::State::view() const {
+  RunView run = {parameters, identity};
+  run.state = ledger.run_state();
+  run.has_version = ledger.has_version();
+  run.version = ledger.version();
+  run.stage = ledger.stage();
+  run.asks_everybody = ledger.asks_everybody();
+  run.update_count = ledger.tally().on_time_count + ledger.tally().late_count;
+  run.extension_count = ledger.extension_count();
+  run.train_version = ledger.open_stage().train_version;
+  run.is_storage_failed = is_storage_failed;
+  run.durable_sequence = durable_sequence;
+  run.durable_version = durable_version;
+  run.version_sequence = version_sequence;
+  run.run_state_sequence = run_state_sequence;
+  return run;
+}
+
+FleetStanding Coordinator::State::standing(uint32_t device) const {
+  const ShareWindow& shares = ledger.fleet().shares();
+  return {ledger.fleet().is_asked(device), shares.update_count(device), shares.device_count()};
+}
+
 void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now_ms) {
   FleetDevice& excluded = ledger.fleet().at(device);
   const bool was_active = !excluded.is_revoked;

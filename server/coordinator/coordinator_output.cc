@@ -113,6 +113,20 @@ gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
   return gradstream::retry_window(*parameters.pace, ledger.fleet().active_count(), factor);
 }
 
+gs_RetryWindow Coordinator::State::window(WindowKind kind, uint64_t now_ms) const {
+  switch (kind) {
+    case WindowKind::kLong:
+      return window(kRefusedWindowFactor);
+    case WindowKind::kRefused:
+      return refused_window();
+    case WindowKind::kIdle:
+      return idle_window(now_ms);
+    case WindowKind::kPaced:
+      break;
+  }
+  return window(1);
+}
+
 gs_RetryWindow Coordinator::State::refused_window() const {
   return gradstream::refused_window(*parameters.pace, ledger.fleet().active_count());
 }

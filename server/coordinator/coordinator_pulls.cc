@@ -103,31 +103,11 @@ void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
 
 // ---- Held Pulls ----
 
-// Whether the server holds a Pull of this device: the answer would be a Wait that ends by itself, ANSWERED, NOT_CHOSEN
-// or STALLED, and the run goes on.
+// Whether the server holds a Pull of this device.
 bool Coordinator::State::may_hold(uint32_t index) const {
   const FleetDevice& device = ledger.fleet().at(index);
-  if (limits.pull_hold_ms == 0 || pulls.is_draining || is_storage_failed || ledger.is_over() || ledger.is_paused() ||
-      !device.session.is_capable || !has_feature(device.session.image, gs_Feature_FEATURE_HELD_PULL)) {
-    return false;
-  }
-  return !ledger.has_version() || device.row.answered_version == ledger.version() || !ledger.fleet().is_asked(index) ||
-         device.session.is_barred || is_share_used(index);
-}
-
-// Whether the device has given its share of the last versions and gets no further task yet: it waits for the updates of
-// others. Where nobody else comes within T the version is extended, and the device goes on. Its one open task is within
-// the share, so that it never trains in vain.
-bool Coordinator::State::is_share_used(uint32_t index) const {
-  if (share_versions(parameters) == 0 || ledger.stage() != TaskStage::kTrain || ledger.extension_count() > 0 ||
-      ledger.run_state() != gs_RunState_RUN_STATE_ACTIVE) {
-    return false;
-  }
-  const IssuedTask& task = ledger.fleet().at(index).row.task;
-  const ShareWindow& shares = ledger.fleet().shares();
-  const uint32_t own_count = shares.update_count(index);
-  return !(task.is_open && task.version == ledger.version()) && own_count >= share_limit(parameters) &&
-         limits_shares(parameters, shares.device_count());
+  return limits.pull_hold_ms > 0 && !pulls.is_draining &&
+         may_hold_pull(view(), standing(index), device.row, device.session);
 }
 
 // Whether the Pull is held from now on, for what is left of its time.

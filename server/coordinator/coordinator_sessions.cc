@@ -8,8 +8,6 @@
 #include "server/coordinator/run_messages.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger_keys.h"
-#include "server/run/weights.h"
-#include "server/run/work.h"
 
 namespace gradstream {
 namespace {
@@ -17,9 +15,6 @@ namespace {
 // Lines of the log about one device that it can repeat: refusals, and notices of what it does. Reason: more of them say
 // no more, and a device may not fill the disk.
 constexpr RateLimit kDeviceLines = {1, 16};
-// Tasks in place of one that the device had in the same version. Reason: each is two records of the journal and no
-// work, so a device adds ten records a minute at most, and a crash in the middle of a task costs it no wait.
-constexpr RateLimit kNewTasks = {1, 4, 60};
 // Of a model that the device was sent in this version already, by size. Reason: links that break repeat a small model
 // at once, and ten thousand devices that ask for a large one again and again must not take the server's link.
 constexpr uint32_t kCopyPieceSize = 65536;
@@ -28,18 +23,6 @@ constexpr RateLimit kRateLines = {1, 1};
 // Between two records of the journal that a device is told of in one session, ms. Reasons: a copy that was made so long
 // before the device's last task is noticed, and twenty bytes a minute cost a radio nothing.
 constexpr uint64_t kMarkPeriodMs = 60'000;
-
-// Parts of a model that an image knows by a feature. Reason: an older image takes a Welcome with an unknown part for
-// malformed, and then neither trains nor learns what it lacks.
-uint32_t unknown_parts(uint32_t features) {
-  constexpr std::pair<gs_Feature, ModelPart> kParts[] = {{gs_Feature_FEATURE_UNITS, ModelPart::kUnits},
-                                                         {gs_Feature_FEATURE_LINES, ModelPart::kDirection}};
-  uint32_t parts = 0;
-  for (const auto& [feature, part] : kParts) {
-    parts |= (features >> static_cast<uint32_t>(feature) & 1U) != 0 ? 0 : part_bit(part);
-  }
-  return parts;
-}
 
 // Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
 bool counts_for_rate(const DeviceMessage& message) {
@@ -154,24 +137,11 @@ void Coordinator::State::log_lacks(const FleetDevice& device, const gs_Hello& he
 
 void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  if (session.has_hello) {
-    ++counters.messages_unexpected;
-    refuse(id, gs_Reason_REASON_UNEXPECTED_MESSAGE);
-    return;
-  }
-  if (hello.protocol_version != kProtocolVersion) {
-    refuse(id, gs_Reason_REASON_PROTOCOL_VERSION);
-    return;
-  }
-  if (hello.run != 0 && hello.run != identity.run) {
-    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
-    return;
-  }
   FleetDevice& device = ledger.fleet().at(index);
-  const bool is_lost = hello.lost_task_sequence != 0 &&
-                       sequence_state(ledger.fleet().at(index).row, hello.lost_task_sequence) == SequenceState::kOpen;
-  if (is_lost && is_storage_failed) {
-    refuse(id, gs_Reason_REASON_STORAGE);
+  const auto [refusal, is_lost] = judge_hello(view(), device.row, hello, session.has_hello);
+  if (refusal != gs_Reason_REASON_NONE) {
+    counters.messages_unexpected += refusal == gs_Reason_REASON_UNEXPECTED_MESSAGE ? 1 : 0;
+    refuse(id, refusal);
     return;
   }
   if (device.session.id != 0 && device.session.id != id) {
@@ -261,15 +231,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_welcome_tag;
   gs_Welcome& welcome = message.body.welcome;
-  welcome.server_time_ms = now_ms;
-  welcome.run = identity.run;
-  welcome.run_state = ledger.run_state();
-  welcome.run_nonce = identity.run_nonce;
-  welcome.parameters_digest = identity.parameters_digest;
-  welcome.version = durable_version;
-  describe_run(parameters, index, &welcome);
-  welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).session.image.features);
-  welcome.abandoned = is_abandoned;
+  welcome = make_welcome(view(), index, ledger.fleet().at(index).session.image, is_abandoned, now_ms);
   const JournalMark mark = next_mark(id, now_ms);
   welcome.journal_sequence = mark.sequence;
   welcome.journal_chain = mark.chain;
@@ -366,92 +328,56 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
 
 void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
   FleetDevice& device = ledger.fleet().at(index);
-  const uint32_t version = ledger.version();
-  const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (device.session.is_barred) {
     note_barred(index, now_ms);  // its time may be over
   }
-  if (ledger.is_over()) {
-    const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
-    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(now_ms),
-         run_state_sequence);
-  } else if (ledger.is_paused()) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(now_ms), run_state_sequence);
-  } else if (!device.session.is_capable && !may_try_again(device, now_ms)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
-  } else if (device.row.answered_version == version) {
-    wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
-         window(is_stalled ? kRefusedWindowFactor : 1),
-         std::max(run_state_sequence, device.row.judged.record_sequence));
-  } else if (!ledger.fleet().is_asked(index) || device.session.is_barred) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1),
-         std::max(version_sequence, device.session.is_barred ? device.row.judged.record_sequence : 0));
-  } else if (is_share_used(index)) {
-    if (!std::exchange(device.session.meters.is_told_share, true)) {
-      log("share_used"_event, Fields()
-                                  .add("device", device.name)
-                                  .add("version", version)
-                                  .add("updates", ledger.fleet().shares().update_count(index))
-                                  .add("limit", share_limit(parameters))
-                                  .add("versions", share_versions(parameters)));
-    }
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(1), version_sequence);
-  } else if (is_task_barred(device, now_ms)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.row.judged.record_sequence);
-  } else if (device.row.task.is_open && device.row.task.version == version && pull.has_model &&
-             (!is_storage_failed || device.row.task.record_sequence <= durable_sequence)) {
-    send_task(id, index, now_ms);
-  } else if (is_storage_failed) {
-    refuse(id, gs_Reason_REASON_STORAGE);
-  } else {
-    const bool is_another = device.row.task.version == version && device.row.task.sequence > 0;
-    if (is_another && !device.session.meters.new_tasks.admit(kNewTasks, now_ms)) {
-      wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.row.judged.record_sequence);
+  const WorkDecision work = decide_work(view(), standing(index), device.row, pull.has_model, now_ms, &device.session);
+  switch (work.kind) {
+    case WorkKind::kWaitShared:
+      log_share(device, index);
+      [[fallthrough]];
+    case WorkKind::kWait:
+      wait(id, work.cause, window(work.window, now_ms), work.required);
       return;
-    }
-    if (device.row.task.is_open && device.row.task.version == version) {
+    case WorkKind::kRefuse:
+      refuse(id, gs_Reason_REASON_STORAGE);
+      return;
+    case WorkKind::kInstead:
       abandon(index, now_ms);
-    }
-    issue_task(index, now_ms);
-    send_task(id, index, now_ms);
+      [[fallthrough]];
+    case WorkKind::kNew:
+      issue_task(index, now_ms);
+      [[fallthrough]];
+    case WorkKind::kSame:
+      send_task(id, index, now_ms);
+      return;
+  }
+}
+
+void Coordinator::State::log_share(FleetDevice& device, uint32_t index) {
+  if (!std::exchange(device.session.meters.is_told_share, true)) {
+    log("share_used"_event, Fields()
+                                .add("device", device.name)
+                                .add("version", ledger.version())
+                                .add("updates", ledger.fleet().shares().update_count(index))
+                                .add("limit", share_limit(parameters))
+                                .add("versions", share_versions(parameters)));
   }
 }
 
 void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
-  const FleetDevice& device = ledger.fleet().at(index);
-  const uint32_t step_count = task_step_count(index, now_ms);
-  decide(JournalRecord::task({.device = index,
-                              .task_sequence = device.row.task.sequence + 1,
-                              .version = ledger.version(),
-                              .step_count = step_count,
-                              .sample_count = records_samples(parameters)
-                                                  ? memory_weight(parameters, device.session.sample_count)
-                                                  : uint16_t{0}}),
-         now_ms);
-  ++counters.tasks_issued;
-}
-
-// K_i where the run's work is timed and the phase has local steps; else 0, which is all of them.
-uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
-  if (parameters.trigger->work != Work::kTimed || ledger.asks_everybody()) {
-    return 0;
-  }
+  const RunView run = view();
   FleetDevice& device = ledger.fleet().at(index);
-  const uint32_t whole_ms = parameters.trigger->task_deadline_ms > 0 ? parameters.trigger->task_deadline_ms
-                                                                     : parameters.trigger->report_deadline_ms;
-  // A round's deadline is the same for all who are asked, whenever they come; without rounds there is none to meet.
-  const bool has_end = parameters.trigger->buffer_size == 0 && deadline_ms != kNever;
-  const uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
-  const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
-  const bool is_slow = uint64_t{parameters.least_steps()} * device.row.step_time_us > uint64_t{whole_ms} * 1000;
-  if (is_slow && !std::exchange(device.session.meters.is_told_slow, true)) {
+  const StepCount steps = decide_steps(run, device.row, deadline_ms, now_ms);
+  if (steps.slow_deadline_ms > 0 && !std::exchange(device.session.meters.is_told_slow, true)) {
     log("device_too_slow"_event, Fields()
                                      .add("device", device.name)
                                      .add("step_time_us", device.row.step_time_us)
                                      .add("steps_min", parameters.least_steps())
-                                     .add("deadline_ms", whole_ms));
+                                     .add("deadline_ms", steps.slow_deadline_ms));
   }
-  return timed_step_count(parameters, device.row.step_time_us, budget_ms);
+  decide(JournalRecord::task(next_task(run, index, device.row, device.session.sample_count, steps.count)), now_ms);
+  ++counters.tasks_issued;
 }
 
 void Coordinator::State::send_task(SessionId id, uint32_t index, uint64_t now_ms) {
@@ -478,42 +404,10 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   FleetDevice& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
   count_refusal(refused.reason);
-  device.session.refusals.complaint = {refused.task_sequence,
-                                       refused.sample,
-                                       static_cast<float>(refused.value),
-                                       static_cast<float>(refused.least),
-                                       static_cast<float>(refused.most),
-                                       0,
-                                       0,
-                                       0,
-                                       refused.floor};
+  const bool ends_task = judge_refusal(view(), device.row, refused, now_ms, &device.session);
   log_refusal("task_refused"_event, index, refused.task_sequence, refused.reason, now_ms);
-  const bool is_open = sequence_state(device.row, refused.task_sequence) == SequenceState::kOpen;
-  if (is_open && !is_storage_failed) {
+  if (ends_task) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
-  }
-  // A device that keeps a stage's answer to itself may train all the same. The stage may be closed by now.
-  const bool is_private = refused.reason == gs_Reason_REASON_PRIVACY;
-  const bool is_before_training =
-      ledger.stage() != TaskStage::kTrain || device.row.task.version < ledger.open_stage().train_version;
-  const bool is_of_open = ledger.stage() != TaskStage::kTrain && device.row.task.version == ledger.version();
-  if (is_open && is_private && is_of_open) {
-    (is_of_units(ledger.stage()) ? device.session.refusals.keeps_sums : device.session.refusals.keeps_trials) = true;
-  }
-  // A value beyond the fleet's exponents may train all the same.
-  const bool is_of_stage = is_of_units(ledger.stage()) && refused.reason == gs_Reason_REASON_OUT_OF_RANGE;
-  // Another task of the run would be refused for the same reason until the device has another image or other data. A
-  // device that cannot hold the run says so in place of a task's number.
-  const bool is_final_reason =
-      refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-      refused.reason == gs_Reason_REASON_WRONG_NETWORK || (is_private && !is_before_training) ||
-      refused.reason == gs_Reason_REASON_WRONG_SHAPE || (refused.sample != 0 && !is_of_stage);
-  const bool is_of_run = refused.task_sequence == 0 && refused.reason != gs_Reason_REASON_NONE;
-  if (is_of_run || (is_open && is_final_reason)) {
-    device.session.refusals.is_for_good = true;
-    device.session.refusals.for_good = refused.reason;
-    device.session.refusals.last_ms = now_ms;
-    device.session.is_capable = false;
   }
   note_barred(index, now_ms);
   wait(id, device.session.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,

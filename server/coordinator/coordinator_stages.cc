@@ -76,34 +76,11 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
   return gs_Reason_REASON_NONE;
 }
 
-// Whether the device gives nothing to the open stage, so that nobody waits for it. It may train all the same. One that
-// was refused for its values, or has too few samples for a floor, is asked again after a while, or by a server that was
-// restarted. Its samples may be others by then, as of a ring that was still empty.
-bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const {
-  const FleetDevice& device = ledger.fleet().at(index);
-  if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.row.answered_version == ledger.version()) {
-    return false;
-  }
-  if (device.session.is_heard && !device.session.image.lacks.empty()) {
-    return true;  // it gets no task of this run
-  }
-  if (!is_of_units(ledger.stage())) {
-    const bool keeps_trials = device.session.refusals.keeps_trials && !may_try_again(device, now_ms);
-    return device.session.is_heard && (!has_feature(device.session.image, gs_Feature_FEATURE_LINES) || keeps_trials);
-  }
-  const bool was_refused = device.row.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
-                           device.row.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
-                           device.row.refusals.version == ledger.version() && device.session.refusals.last_ms != 0 &&
-                           !may_try_again(device, now_ms);
-  const bool keeps_sums = device.session.refusals.keeps_sums && !may_try_again(device, now_ms);
-  return device.row.is_left_out || keeps_sums ||
-         ((device.row.refuses_units || was_refused) && !device.session.refusals.is_forgiven);
-}
-
 // After anything that a device has said. One that is out may be the last that the stage waited for.
 void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
-  const bool is_out = is_out_of_stage(index, now_ms);
-  if (is_out == ledger.fleet().at(index).session.is_barred) {
+  const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
+  const bool is_out = is_out_of_stage(view(), device.row, device.session, now_ms);
+  if (is_out == device.session.is_barred) {
     return;
   }
   ledger.fleet().set_barred(index, is_out);
@@ -118,8 +95,10 @@ void Coordinator::State::review_barred(uint64_t now_ms) {
   if (!has_stages(parameters)) {
     return;
   }
+  const RunView run = view();
   for (uint32_t index = 0; index < ledger.fleet().size(); ++index) {
-    ledger.fleet().set_barred(index, is_out_of_stage(index, now_ms));
+    const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
+    ledger.fleet().set_barred(index, is_out_of_stage(run, device.row, device.session, now_ms));
   }
   has_blocked = has_blocked || ledger.fleet().barred_count() > 0;
 }

@@ -15,10 +15,6 @@
 namespace gradstream {
 namespace {
 
-// A device that is barred gets one more task after this time, ms. Reason: its data may have changed without a restart,
-// as where samples are pushed, and two records in ten minutes are no burden for a journal.
-constexpr uint64_t kTryAgainMs = 600'000;
-
 // Halvings of the search for the factor that brings an update into the fold's range. Reasons: no float is further from
 // the smallest limit than 2^128, and 2^-12 of the value is more than people read.
 constexpr int kHalvingsMax = 180;
@@ -46,19 +42,6 @@ double excess_of(const Complaint& complaint) {
 }
 
 }  // namespace
-
-// Whether a device that refused for good may be asked once more.
-bool Coordinator::State::may_try_again(const FleetDevice& device, uint64_t now_ms) const {
-  return device.session.image.lacks.empty() && now_ms >= device.session.refusals.last_ms + kTryAgainMs;
-}
-
-// Whether a device that could do the run's tasks gets none in the open version. The first one after a restart of the
-// server is given: it tells value and limit anew.
-bool Coordinator::State::is_task_barred(const FleetDevice& device, uint64_t now_ms) const {
-  return device.row.refusals.version == ledger.version() && device.row.refusals.count >= kRefusedTasksMax &&
-         !device.session.refusals.is_forgiven && device.session.refusals.last_ms != 0 &&
-         now_ms < device.session.refusals.last_ms + kTryAgainMs;
-}
 
 // A device has refused, or was, or has said what it lacks. In a large fleet of which nobody can do the run each device
 // says so, and each look goes over all of them. In a stalled run it is taken when their number may have doubled, and

@@ -25,6 +25,7 @@
 #include "server/base/recycled_queue.h"
 #include "server/coordinator/complaint.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/device_rules.h"
 #include "server/coordinator/held_pulls.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
@@ -142,6 +143,10 @@ struct Coordinator::State {
   CoordinatorLimits limits;
   uint64_t idle_since_ms = 0;  // when the run was paused or ended; 0: neither is known
 
+  // ---- What the rules look at ----
+  RunView view() const;
+  FleetStanding standing(uint32_t device) const;
+
   // ---- Out ----
   void log(const EventRow& event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
@@ -153,6 +158,7 @@ struct Coordinator::State {
   void persist(JournalRecord record, uint64_t now_ms);
   uint64_t decide(JournalRecord record, uint64_t now_ms, FoldSource source = FoldSource::kJournal);
   gs_RetryWindow window(uint32_t factor) const;
+  gs_RetryWindow window(WindowKind kind, uint64_t now_ms) const;
   gs_RetryWindow refused_window() const;
   gs_RetryWindow idle_window(uint64_t now_ms) const;
   void refuse(SessionId id, gs_Reason reason);
@@ -186,7 +192,6 @@ struct Coordinator::State {
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 
   // ---- Who is out of the open stage ----
-  bool is_out_of_stage(uint32_t device, uint64_t now_ms) const;
   void note_barred(uint32_t device, uint64_t now_ms);
   void review_barred(uint64_t now_ms);
   uint32_t asked_count() const { return ledger.fleet().asked_count() - ledger.fleet().barred_count(); }
@@ -196,8 +201,6 @@ struct Coordinator::State {
   bool awaits_answers() const;
 
   // ---- What can never work ----
-  bool may_try_again(const FleetDevice& device, uint64_t now_ms) const;
-  bool is_task_barred(const FleetDevice& device, uint64_t now_ms) const;
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
@@ -205,7 +208,6 @@ struct Coordinator::State {
   std::vector<BlockedGroup> blocked_groups();
   bool is_decidable() const;
   Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);
-  bool is_share_used(uint32_t device) const;
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
 
   // ---- In ----
@@ -235,8 +237,8 @@ struct Coordinator::State {
   bool send_sync(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
+  void log_share(FleetDevice& device, uint32_t index);
   void issue_task(uint32_t device, uint64_t now_ms);
-  uint32_t task_step_count(uint32_t device, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device, uint64_t now_ms);
   void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);

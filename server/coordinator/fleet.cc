@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "server/coordinator/device_rules.h"
 #include "server/run/fold_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
@@ -23,12 +24,6 @@ constexpr uint8_t kFormOfAttendance = 3;
 
 constexpr const char* kLackedNetwork = "network";
 constexpr const char* kLackedSamples = "samples";
-
-bool is_final(gs_Reason reason) {
-  return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK ||
-         reason == gs_Reason_REASON_PRIVACY;
-}
 
 bool lacks_alone(const std::string& lacks, const char* kind) {
   return lacks.starts_with(std::string(kind) + ":") && lacks.find(',') == std::string::npos;
@@ -148,7 +143,8 @@ void Fleet::count_again(uint32_t index) {
   }
   blocked_.set(index, place.standing == VersionStanding::kBlocked);
   unable_.set(index, cannot_evaluate(device));
-  if (!place.is_of_version && (place.standing == VersionStanding::kAnswered || is_refused(device))) {
+  if (!place.is_of_version &&
+      (place.standing == VersionStanding::kAnswered || is_refused(device.row, device.session, open_version_))) {
     place.is_of_version = true;
     of_version_.push_back(index);
   }
@@ -158,16 +154,10 @@ bool Fleet::cannot_evaluate(const FleetDevice& device) const {
   return !device.is_revoked && device.session.is_heard && !device.session.image.can_evaluate;
 }
 
-// In the open version, so that it gets no more tasks in it.
-bool Fleet::is_refused(const FleetDevice& device) const {
-  const bool was_refused = device.row.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
-                           device.row.refusals.version == open_version_ && !device.session.refusals.is_forgiven;
-  return was_refused && (device.row.refusals.count >= kRefusedTasksMax || is_final(device.row.judged.reason));
-}
-
 bool Fleet::is_blocked(uint32_t index) const {
   const FleetDevice& device = at(index);
-  return !device.session.is_capable || device.session.is_barred || is_refused(device);
+  return !device.session.is_capable || device.session.is_barred ||
+         is_refused(device.row, device.session, open_version_);
 }
 
 VersionStanding Fleet::find_standing(uint32_t index) const {

@@ -21,10 +21,6 @@
 
 namespace gradstream {
 
-// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
-// the same way would fail for ever.
-inline constexpr uint32_t kRefusedTasksMax = 3;
-
 // A device that is enrolled in the run.
 struct FleetDevice {
   std::string name;
@@ -152,7 +148,6 @@ class Fleet : public Enrolment {
     bool is_touched = false;     // is in touched_
     bool is_of_version = false;  // is in of_version_
   };
-  bool is_refused(const FleetDevice& device) const;
   VersionStanding find_standing(uint32_t index) const;
   bool cannot_evaluate(const FleetDevice& device) const;
   void touch(uint32_t index);

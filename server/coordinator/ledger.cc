@@ -383,12 +383,18 @@ Cohort Ledger::next_cohort(const VersionRecord& next) const {
                        [this](uint32_t rank) { return fleet_.active_at(rank); });
 }
 
+// One step of one gradient or of one answer, or those of the run.
+uint32_t Ledger::steps_min() const {
+  const bool is_gradient = stage() == TaskStage::kStart && parameters_.local->solver != SolverId::kProjection;
+  return has_own_answers(stage()) || is_gradient || is_anchor_phase() ? 1 : parameters_.least_steps();
+}
+
 TaskTerms Ledger::task_terms() const {
   if (has_own_answers(stage())) {
     return {.solver = parameters_.local->solver,
             .batch_mode = BatchMode::kAll,
             .local_step_count = 1,
-            .steps_min = 1,
+            .steps_min = steps_min(),
             .step_size = stage_.fold->step_size(),
             .stage = stage(),
             .encoding = answer_encoding(stage())};
@@ -400,7 +406,7 @@ TaskTerms Ledger::task_terms() const {
             .batch_mode = parameters_.local->batch_mode,
             .batch_size = batch_size_at(parameters_, open_.round),
             .local_step_count = 1,
-            .steps_min = 1,
+            .steps_min = steps_min(),
             .step_size = stage_.fold->step_size(),
             .proximal = parameters_.local->proximal,
             .stage = stage()};
@@ -409,7 +415,7 @@ TaskTerms Ledger::task_terms() const {
     return {.solver = SolverId::kGradientStream,
             .batch_mode = BatchMode::kAll,
             .local_step_count = 1,
-            .steps_min = 1,
+            .steps_min = steps_min(),
             .step_size = 1};
   }
   const uint32_t period = parameters_.quality->evaluation_period;
@@ -418,7 +424,7 @@ TaskTerms Ledger::task_terms() const {
       .batch_mode = parameters_.local->batch_mode,
       .batch_size = batch_size_at(parameters_, open_.round),
       .local_step_count = parameters_.local->local_step_count,
-      .steps_min = parameters_.least_steps(),
+      .steps_min = steps_min(),
       .step_size = stage_.fold != nullptr ? stage_.fold->step_size()
                    : has_anchor_          ? local_step_
                                           : open_.step_size,

@@ -147,6 +147,8 @@ class Ledger {
   // The record, already applied, that closes the open version with what was folded.
   JournalRecord close_version(Trigger trigger, ClosingNotes* notes);
   TaskTerms task_terms() const;
+  // Local steps that an update of them has at least: task_terms().steps_min.
+  uint32_t steps_min() const;
   // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).
   Real inverse_participation(uint32_t device) const;
   // Whether the open version's fold takes an update, and if so what it adds there, for apply_prepared(). Codes of
