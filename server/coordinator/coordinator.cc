@@ -254,6 +254,7 @@ RunView Coordinator::State::view() const {
   run.has_version = ledger.has_version();
   run.version = ledger.version();
   run.stage = ledger.stage();
+  run.steps_min = ledger.has_version() ? ledger.steps_min() : 0;
   run.asks_everybody = ledger.asks_everybody();
   run.update_count = ledger.tally().on_time_count + ledger.tally().late_count;
   run.extension_count = ledger.extension_count();

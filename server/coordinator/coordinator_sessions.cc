@@ -215,11 +215,7 @@ JournalMark Coordinator::State::next_mark(SessionId id, uint64_t now_ms) {
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   FleetDevice& device = ledger.fleet().at(index);
-  decide(JournalRecord::verdict({.device = index,
-                                 .task_sequence = device.row.task.sequence,
-                                 .version = device.row.task.version,
-                                 .verdict = gs_Verdict_VERDICT_ABANDONED}),
-         now_ms);
+  decide(JournalRecord::verdict(abandoned_task(index, device.row)), now_ms);
   ++counters.tasks_abandoned;
   log_of(
       device, "task_abandoned"_event,

@@ -11,36 +11,11 @@ constexpr size_t kOutlierLinesMax = 16;
 
 }  // namespace
 
-// The first thing wrong with an answer of the open version before its values are looked at, or REASON_NONE.
-gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& upload) const {
-  if (upload.base_version != ledger.fleet().at(index).row.task.version) {
-    return gs_Reason_REASON_WRONG_VERSION;
-  }
-  if (ledger.is_over()) {
-    return gs_Reason_REASON_UNKNOWN_RUN;
-  }
-  if (upload.base_version != ledger.version()) {
-    return gs_Reason_REASON_TOO_STALE;
-  }
-  if (!is_of_base(upload)) {
-    return gs_Reason_REASON_WRONG_VERSION;
-  }
-  if (upload.encoding != answer_encoding(ledger.stage())) {
-    return gs_Reason_REASON_WRONG_ENCODING;
-  }
-  const size_t size = encoded_size(upload.encoding, upload.value_count);
-  if (upload.kind != StreamKind::kTangentBlock || upload.is_oversize || upload.steps_done != 1 ||
-      upload.bytes.size() != size) {
-    return gs_Reason_REASON_WRONG_SHAPE;
-  }
-  return crc32c(0, upload.bytes.data(), upload.bytes.size()) == upload.crc32c ? gs_Reason_REASON_NONE
-                                                                              : gs_Reason_REASON_CORRUPT;
-}
-
 // Accepts or refuses an answer of a stage that has answers of its own, and says why it was refused.
 gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms) {
   FleetDevice& device = ledger.fleet().at(index);
-  StageFault fault = {find_answer_fault(index, upload)};
+  const RunView run = view();
+  StageFault fault = {find_answer_fault(run, device.row, upload, ledger.digest_of(upload.base_version))};
   const uint16_t weight = fold_weight(parameters, device.session.sample_count, 0);
   if (fault.reason == gs_Reason_REASON_NONE) {
     fault = ledger.check_answer({index, weight, upload.bytes});
@@ -60,15 +35,7 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
     refuse_upload(index, upload, fault.reason, now_ms);
     return fault.reason;
   }
-  decide(JournalRecord::update({.device = index,
-                                .task_sequence = upload.task_sequence,
-                                .base_version = upload.base_version,
-                                .version = ledger.version() + 1,
-                                .steps_done = upload.steps_done,
-                                .weight = weight,
-                                .verdict = gs_Verdict_VERDICT_FOLDED,
-                                .values = upload.bytes}),
-         now_ms);
+  decide(JournalRecord::update(accepted_answer(run, index, weight, upload)), now_ms);
   note_answer(&device.session);
   noted.answers = {noted.answers.last_ms, now_ms, index};
   noted.upload_bytes += upload.bytes.size();

@@ -29,6 +29,7 @@
 #include "server/coordinator/held_pulls.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
+#include "server/coordinator/upload_rules.h"
 #include "server/journal/journal_chain.h"
 #include "server/run/canonical_text.h"
 #include "server/run/trigger.h"
@@ -178,7 +179,6 @@ struct Coordinator::State {
   void note_wait(Trigger trigger, uint64_t now_ms);
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   void remember_round(RoundSummary summary);
-  bool is_version_full() const;
   std::optional<Quality> quality_before(uint32_t version) const;
   void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
   void count_notes(uint32_t version, const DelayNotes& notes);
@@ -242,17 +242,11 @@ struct Coordinator::State {
   void send_task(SessionId id, uint32_t device, uint64_t now_ms);
   void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
+  AckedPull pull_after(const Upload& upload) const;
   void judge_again(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
-  uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
                        FoldInput* input);
-  uint64_t said_base(const Upload& upload) const;
-  bool is_of_base(const Upload& upload) const;
-  gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
-  UpdateNotes take_notes(const UpdateNotes& said);
-  bool is_too_stale(const Upload& upload) const;
-  gs_Reason find_answer_fault(uint32_t index, const Upload& upload) const;
   gs_Reason judge_update(uint32_t index, const Upload& upload, uint64_t now_ms);
   gs_Reason judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms);
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
@@ -261,8 +255,7 @@ struct Coordinator::State {
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
                         uint64_t now_ms);
   uint32_t said_clip(uint32_t index, const Upload& upload) const;
-  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required,
-                uint32_t clip_scale = 0);
+  void send_ack(SessionId id, uint32_t task_sequence, const UploadStart& start, uint32_t clip_scale);
   bool send_judged_ack(SessionId id, uint32_t device, const Upload& upload, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);

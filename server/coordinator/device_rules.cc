@@ -206,6 +206,23 @@ TaskIssued next_task(const RunView& run, uint32_t device, const DeviceRow& row, 
           .sample_count = is_weighed ? memory_weight(run.parameters, sample_count) : uint32_t{0}};
 }
 
+TaskEnded refused_task(uint32_t device, const DeviceRow& row, uint32_t task_sequence, gs_Reason reason,
+                       uint32_t step_time_us) {
+  return {.device = device,
+          .task_sequence = task_sequence,
+          .version = row.task.version,
+          .verdict = gs_Verdict_VERDICT_REFUSED,
+          .reason = reason,
+          .step_time_us = step_time_us};
+}
+
+TaskEnded abandoned_task(uint32_t device, const DeviceRow& row) {
+  return {.device = device,
+          .task_sequence = row.task.sequence,
+          .version = row.task.version,
+          .verdict = gs_Verdict_VERDICT_ABANDONED};
+}
+
 bool judge_refusal(const RunView& run, const DeviceRow& row, const gs_TaskRefused& refused, uint64_t now_ms,
                    DeviceSession* session) {
   DeviceRefusals& refusals = session->refusals;

@@ -131,6 +131,11 @@ StepCount decide_steps(const RunView& run, const DeviceRow& row, uint64_t deadli
 TaskIssued next_task(const RunView& run, uint32_t device, const DeviceRow& row, uint32_t sample_count,
                      uint32_t step_count);
 
+// The record of a task that ends without an update, by whichever end.
+TaskEnded refused_task(uint32_t device, const DeviceRow& row, uint32_t task_sequence, gs_Reason reason,
+                       uint32_t step_time_us);
+TaskEnded abandoned_task(uint32_t device, const DeviceRow& row);
+
 // A device refuses a task, or the run. The session takes what it complains of, and whether it can do anything of this
 // run. True: its open task ends by this.
 bool judge_refusal(const RunView& run, const DeviceRow& row, const gs_TaskRefused& refused, uint64_t now_ms,

@@ -326,6 +326,22 @@ TEST(DeviceRules, TheNextTaskTakesTheNextSequence) {
   EXPECT_EQ(next_task(other.run, 3, other.row, 60, 2).sample_count, 60U);
 }
 
+TEST(DeviceRules, ATaskEndsAsWhoeverEndsItSays) {
+  Scene scene;
+  scene.open_task();
+  const TaskEnded refused = refused_task(3, scene.row, 8, gs_Reason_REASON_CORRUPT, 700);
+  EXPECT_EQ(refused.device, 3U);
+  EXPECT_EQ(refused.task_sequence, 8U);
+  EXPECT_EQ(refused.version, 5U);
+  EXPECT_EQ(refused.verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(refused.reason, gs_Reason_REASON_CORRUPT);
+  EXPECT_EQ(refused.step_time_us, 700U);
+  const TaskEnded abandoned = abandoned_task(3, scene.row);
+  EXPECT_EQ(abandoned.task_sequence, 8U);
+  EXPECT_EQ(abandoned.verdict, gs_Verdict_VERDICT_ABANDONED);
+  EXPECT_EQ(abandoned.reason, gs_Reason_REASON_NONE);
+}
+
 TEST(DeviceRules, ARefusalForGoodIsOneThatAnotherTaskWouldMeetToo) {
   const struct {
     gs_Reason reason;
