@@ -105,9 +105,9 @@ std::string HoldCheck::check_woken(const Coordinator& server, const std::functio
   }
   const Fleet& fleet = server.fleet();
   for (auto& [session, known] : sessions_) {
-    const DeviceRow& device = fleet.at(known.device);
-    const bool is_free = server.is_held(session) && fleet.is_asked(known.device) && device.is_capable &&
-                         device.answered_version != server.model().version() && !must_wait(known.device);
+    const FleetDevice& device = fleet.at(known.device);
+    const bool is_free = server.is_held(session) && fleet.is_asked(known.device) && device.session.is_capable &&
+                         device.row.answered_version != server.model().version() && !must_wait(known.device);
     known.free_ms = !is_free ? 0 : known.free_ms == 0 ? now_ms : known.free_ms;
     if (is_free && now_ms >= known.free_ms + pace_ms_) {
       return "a device is held although there is a task for it" + of(known.device);

@@ -84,12 +84,12 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
-  DeviceRow& known = state.ledger.fleet().at(device);
+  FleetDevice& known = state.ledger.fleet().at(device);
   if (known.is_revoked) {
     state.refuse(session, known.revoked_reason);
     return;
   }
-  known.last_seen_ms = now_ms;
+  known.session.last_seen_ms = now_ms;
   if (!state.admit(session, message, now_ms)) {
     return;
   }
@@ -140,7 +140,7 @@ void Coordinator::on_session_closed(SessionId session, uint64_t now_ms) {
   const auto known = state.sessions.find(session);
   const bool has_held = known == state.sessions.end() || known->second.held_count > 0;
   if (state.pulls.held.contains(session)) {
-    state.ledger.fleet().at(known->second.device).last_seen_ms = now_ms;  // as end_hold()
+    state.ledger.fleet().at(known->second.device).session.last_seen_ms = now_ms;  // as end_hold()
   }
   state.drop_session(session);
   if (!has_held) {
@@ -192,7 +192,7 @@ void Coordinator::note_chain(const ChainHead& head) { state_->noted.mark = mark_
 
 void Coordinator::on_mark_compared(uint32_t device, const JournalMark& said, MarkFinding finding, uint64_t now_ms) {
   State& state = *state_;
-  DeviceRow& row = state.ledger.fleet().at(device);
+  FleetDevice& row = state.ledger.fleet().at(device);
   if (finding == MarkFinding::kSame) {
     state.forgive_fork(&row, now_ms);
   }
@@ -200,8 +200,8 @@ void Coordinator::on_mark_compared(uint32_t device, const JournalMark& said, Mar
     return;
   }
   ++state.counters.history.journal_forked;
-  state.noted.forked_count += row.forked_ms == 0 ? 1 : 0;
-  row.forked_ms = std::max<uint64_t>(now_ms, 1);
+  state.noted.forked_count += row.session.forked_ms == 0 ? 1 : 0;
+  row.session.forked_ms = std::max<uint64_t>(now_ms, 1);
   state.log_of(row, "journal_forked"_event,
                Fields()
                    .add("device", row.name)
@@ -248,8 +248,32 @@ void Coordinator::on_device_disabled(uint32_t device, uint64_t now_ms) {
   state_->exclude(device, gs_Reason_REASON_INACTIVE, now_ms);
 }
 
+RunView Coordinator::State::view() const {
+  RunView run = {parameters, identity};
+  run.state = ledger.run_state();
+  run.has_version = ledger.has_version();
+  run.version = ledger.version();
+  run.stage = ledger.stage();
+  run.steps_min = ledger.has_version() ? ledger.steps_min() : 0;
+  run.asks_everybody = ledger.asks_everybody();
+  run.update_count = ledger.tally().on_time_count + ledger.tally().late_count;
+  run.extension_count = ledger.extension_count();
+  run.train_version = ledger.open_stage().train_version;
+  run.is_storage_failed = is_storage_failed;
+  run.durable_sequence = durable_sequence;
+  run.durable_version = durable_version;
+  run.version_sequence = version_sequence;
+  run.run_state_sequence = run_state_sequence;
+  return run;
+}
+
+FleetStanding Coordinator::State::standing(uint32_t device) const {
+  const ShareWindow& shares = ledger.fleet().shares();
+  return {ledger.fleet().is_asked(device), shares.update_count(device), shares.device_count()};
+}
+
 void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now_ms) {
-  DeviceRow& excluded = ledger.fleet().at(device);
+  FleetDevice& excluded = ledger.fleet().at(device);
   const bool was_active = !excluded.is_revoked;
   if (!was_active && excluded.revoked_reason == reason) {
     return;
@@ -262,13 +286,13 @@ void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now
   if (!was_active) {
     return;
   }
-  noted.forked_count -= excluded.forked_ms != 0 ? 1 : 0;
-  excluded.forked_ms = excluded.ahead_ms = 0;  // what it said counts no more
+  noted.forked_count -= excluded.session.forked_ms != 0 ? 1 : 0;
+  excluded.session.forked_ms = excluded.session.ahead_ms = 0;  // what it said counts no more
   const bool had_members = ledger.fleet().has_members();
   ledger.fleet().revoke(device);
   const bool asks_others = had_members && !ledger.fleet().has_members();
-  if (excluded.session != 0) {
-    refuse(excluded.session, reason);
+  if (excluded.session.id != 0) {
+    refuse(excluded.session.id, reason);
   }
   judge_open_round(now_ms);
   review_blocked(now_ms);
@@ -361,49 +385,50 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
   std::vector<DeviceStatus> statuses;
   statuses.reserve(fleet.size());
   for (uint32_t index = 0; index < fleet.size(); ++index) {
-    const DeviceRow& device = fleet.at(index);
+    const FleetDevice& device = fleet.at(index);
     DeviceStatus& status = statuses.emplace_back();
     status.name = device.name;
     status.index = index;
     status.is_revoked = device.is_revoked;
-    status.connected = device.session != 0;
+    status.connected = device.session.id != 0;
     status.is_asked = fleet.is_asked(index);
-    status.is_capable = device.is_capable;
+    status.is_capable = device.session.is_capable;
     status.waits.is_awaited = state_->awaits_answers() && fleet.is_awaited(index);
-    status.has_answered = state_->ledger.has_version() && device.answered_version == state_->ledger.version();
-    status.has_task = device.task.is_open;
-    status.waits.holds = device.session != 0 && state_->pulls.held.contains(device.session);
-    status.task_version = device.task.version;
-    status.task_issued_ms = device.task.issued_ms;
-    status.version_held = device.version_held;
-    status.last_seen_ms = device.last_seen_ms;
-    status.updates_folded = device.tally.updates_folded;
-    status.updates_late = device.tally.updates_late;
-    status.updates_partial = device.tally.updates_partial;
-    status.snapshots_sent = device.snapshots_sent;
-    status.step_time_us = device.step_time_us;
-    status.last_verdict = device.judged.verdict;
-    const bool is_private = device.judged.reason == gs_Reason_REASON_PRIVACY;
-    status.last_reason = {device.judged.reason, is_private ? device.refusals.complaint.floor : gs_Floor_FLOOR_NONE};
-    status.last_staleness = device.tally.last_staleness;
-    status.last_staleness_weight = device.accepted.staleness_weight;
-    status.last_steps = device.tally.last_steps;
-    status.last_steps_asked = device.tally.last_steps_asked;
-    status.sample_count = device.sample_count;
-    status.oddity.is_left_out = device.stages.is_left_out;
-    status.oddity.knows_other_journal = device.forked_ms != 0;
-    status.oddity.holds_later_version = device.ahead_ms != 0;
+    status.has_answered = state_->ledger.has_version() && device.row.answered_version == state_->ledger.version();
+    status.has_task = device.row.task.is_open;
+    status.waits.holds = device.session.id != 0 && state_->pulls.held.contains(device.session.id);
+    status.task_version = device.row.task.version;
+    status.task_issued_ms = device.row.task.issued_ms;
+    status.version_held = device.session.version_held;
+    status.last_seen_ms = device.session.last_seen_ms;
+    status.updates_folded = device.row.tally.updates_folded;
+    status.updates_late = device.row.tally.updates_late;
+    status.updates_partial = device.row.tally.updates_partial;
+    status.snapshots_sent = device.session.snapshots_sent;
+    status.step_time_us = device.row.step_time_us;
+    status.last_verdict = device.row.judged.verdict;
+    const bool is_private = device.row.judged.reason == gs_Reason_REASON_PRIVACY;
+    status.last_reason = {device.row.judged.reason,
+                          is_private ? device.session.refusals.complaint.floor : gs_Floor_FLOOR_NONE};
+    status.last_staleness = device.row.tally.last_staleness;
+    status.last_staleness_weight = device.row.accepted.staleness_weight;
+    status.last_steps = device.row.tally.last_steps;
+    status.last_steps_asked = device.row.tally.last_steps_asked;
+    status.sample_count = device.session.sample_count;
+    status.oddity.is_left_out = device.row.is_left_out;
+    status.oddity.knows_other_journal = device.session.forked_ms != 0;
+    status.oddity.holds_later_version = device.session.ahead_ms != 0;
     if (const DeviceNorms* const norms = state_->ledger.norms().find(index); norms != nullptr) {
       status.oddity.norm_ratio = norms->ratio();
       status.oddity.clipped_share = norms->clipped_share();
       status.oddity.cosine = norms->cosine();
       status.oddity.has_long_updates = norms->is_outlier();
     }
-    status.image = {device.image.arena_size, device.image.features, device.image.problems, device.image.lacks,
-                    device.image.reset_cause};
-    status.firmware_version = device.image.firmware_version;
-    status.board = device.image.board;
-    status.report = device.report;
+    status.image = {device.session.image.arena_size, device.session.image.features, device.session.image.problems,
+                    device.session.image.lacks, device.session.image.reset_cause};
+    status.firmware_version = device.session.image.firmware_version;
+    status.board = device.session.image.board;
+    status.report = device.session.report;
   }
   return statuses;
 }

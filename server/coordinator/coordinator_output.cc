@@ -113,6 +113,20 @@ gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
   return gradstream::retry_window(*parameters.pace, ledger.fleet().active_count(), factor);
 }
 
+gs_RetryWindow Coordinator::State::window(WindowKind kind, uint64_t now_ms) const {
+  switch (kind) {
+    case WindowKind::kLong:
+      return window(kRefusedWindowFactor);
+    case WindowKind::kRefused:
+      return refused_window();
+    case WindowKind::kIdle:
+      return idle_window(now_ms);
+    case WindowKind::kPaced:
+      break;
+  }
+  return window(1);
+}
+
 gs_RetryWindow Coordinator::State::refused_window() const {
   return gradstream::refused_window(*parameters.pace, ledger.fleet().active_count());
 }
@@ -166,7 +180,7 @@ void Coordinator::State::wait(SessionId id, gs_WaitCause cause, gs_RetryWindow r
   message.which_body = gs_ServerMessage_wait_tag;
   message.body.wait.cause = cause;
   message.body.wait.has_retry = true;
-  const uint64_t heard_ms = ledger.fleet().at(sessions.at(id).device).last_seen_ms;
+  const uint64_t heard_ms = ledger.fleet().at(sessions.at(id).device).session.last_seen_ms;
   message.body.wait.retry = ledger.is_over() ? idle_window(heard_ms) : retry;
   respond(id, message, required);
 }
@@ -178,8 +192,8 @@ void Coordinator::State::drop_session(SessionId id) {
     return;
   }
   Fleet& fleet = ledger.fleet();
-  if (fleet.contains(session->second.device) && fleet.at(session->second.device).session == id) {
-    fleet.at(session->second.device).session = 0;
+  if (fleet.contains(session->second.device) && fleet.at(session->second.device).session.id == id) {
+    fleet.at(session->second.device).session.id = 0;
   }
   pulls.waiting.erase(id);
   pulls.held.erase(id);

@@ -35,7 +35,7 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
   Session& session = sessions.at(id);
   session.has_pulled = true;
   session.hold_max_ms =
-      has_feature(ledger.fleet().at(session.device).image, gs_Feature_FEATURE_HELD_PULL) ? pull.hold_max_ms : 0;
+      has_feature(ledger.fleet().at(session.device).session.image, gs_Feature_FEATURE_HELD_PULL) ? pull.hold_max_ms : 0;
   gs_Pull known = pull;
   known.hold_max_ms = session.hold_max_ms;
   take_pull(id, known, now_ms);
@@ -103,31 +103,11 @@ void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
 
 // ---- Held Pulls ----
 
-// Whether the server holds a Pull of this device: the answer would be a Wait that ends by itself, ANSWERED, NOT_CHOSEN
-// or STALLED, and the run goes on.
+// Whether the server holds a Pull of this device.
 bool Coordinator::State::may_hold(uint32_t index) const {
-  const DeviceRow& device = ledger.fleet().at(index);
-  if (limits.pull_hold_ms == 0 || pulls.is_draining || is_storage_failed || ledger.is_over() || ledger.is_paused() ||
-      !device.is_capable || !has_feature(device.image, gs_Feature_FEATURE_HELD_PULL)) {
-    return false;
-  }
-  return !ledger.has_version() || device.answered_version == ledger.version() || !ledger.fleet().is_asked(index) ||
-         device.stages.is_barred || is_share_used(index);
-}
-
-// Whether the device has given its share of the last versions and gets no further task yet: it waits for the updates of
-// others. Where nobody else comes within T the version is extended, and the device goes on. Its one open task is within
-// the share, so that it never trains in vain.
-bool Coordinator::State::is_share_used(uint32_t index) const {
-  if (share_versions(parameters) == 0 || ledger.stage() != TaskStage::kTrain || ledger.extension_count() > 0 ||
-      ledger.run_state() != gs_RunState_RUN_STATE_ACTIVE) {
-    return false;
-  }
-  const IssuedTask& task = ledger.fleet().at(index).task;
-  const ShareWindow& shares = ledger.fleet().shares();
-  const uint32_t own_count = shares.update_count(index);
-  return !(task.is_open && task.version == ledger.version()) && own_count >= share_limit(parameters) &&
-         limits_shares(parameters, shares.device_count());
+  const FleetDevice& device = ledger.fleet().at(index);
+  return limits.pull_hold_ms > 0 && !pulls.is_draining &&
+         may_hold_pull(view(), standing(index), device.row, device.session);
 }
 
 // Whether the Pull is held from now on, for what is left of its time.
@@ -137,7 +117,7 @@ bool Coordinator::State::hold(SessionId id, const gs_Pull& pull, uint64_t came_m
     return false;
   }
   const uint32_t index = sessions.at(id).device;
-  if (ledger.fleet().at(index).stages.is_barred) {
+  if (ledger.fleet().at(index).session.is_barred) {
     note_barred(index, now_ms);  // its time may be over
   }
   if (!may_hold(index)) {
@@ -161,7 +141,7 @@ bool Coordinator::State::give_up_hold(SessionId id) {
 void Coordinator::State::end_hold(const EndedHold& ended, uint64_t now_ms) {
   const auto session = sessions.find(ended.session);
   if (session != sessions.end()) {
-    ledger.fleet().at(session->second.device).last_seen_ms = now_ms;
+    ledger.fleet().at(session->second.device).session.last_seen_ms = now_ms;
     take_pull(ended.session, ended.pull, now_ms);
   }
 }
@@ -193,7 +173,7 @@ void Coordinator::State::wake_held(uint64_t now_ms) {
   };
   if (ledger.fleet().asks_members()) {  // nobody else has anything to do, and they may be few of many that are held
     for (const uint32_t index : ledger.fleet().members()) {
-      const SessionId id = std::as_const(ledger.fleet()).at(index).session;
+      const SessionId id = std::as_const(ledger.fleet()).at(index).session.id;
       if (pulls.held.is_asleep(id)) {
         look_at(id);
       }
@@ -251,8 +231,8 @@ bool Coordinator::State::may_hold_after(SessionId id, const Upload& upload) cons
 }
 
 bool Coordinator::State::stands_for_pull(uint32_t index, const Upload& upload) const {
-  return upload.base_digest != 0 && has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_HELD_PULL) &&
-         has_feature(ledger.fleet().at(index).image, gs_Feature_FEATURE_SINGLE_FLIGHT);
+  return upload.base_digest != 0 && has_feature(ledger.fleet().at(index).session.image, gs_Feature_FEATURE_HELD_PULL) &&
+         has_feature(ledger.fleet().at(index).session.image, gs_Feature_FEATURE_SINGLE_FLIGHT);
 }
 
 // The Pull that the device does not send, as its Ack stands for it.

@@ -231,11 +231,11 @@ void Coordinator::State::note_clip(const ClipTally& tally, uint64_t now_ms) {
     if (norms == nullptr || !norms->is_outlier()) {
       continue;
     }
-    DeviceRow& device = ledger.fleet().at(one.device);
-    if (device.meters.outlier_ms != 0 && now_ms - device.meters.outlier_ms < kOutlierLineMs) {
+    FleetDevice& device = ledger.fleet().at(one.device);
+    if (device.session.meters.outlier_ms != 0 && now_ms - device.session.meters.outlier_ms < kOutlierLineMs) {
       continue;
     }
-    device.meters.outlier_ms = std::max<uint64_t>(now_ms, 1);
+    device.session.meters.outlier_ms = std::max<uint64_t>(now_ms, 1);
     log("update_outlier"_event, Fields()
                                     .add("device", device.name)
                                     .add("ratio", number_text(norms->ratio()))

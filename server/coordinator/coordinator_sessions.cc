@@ -8,8 +8,6 @@
 #include "server/coordinator/run_messages.h"
 #include "server/run/run_core.h"
 #include "server/run/trigger_keys.h"
-#include "server/run/weights.h"
-#include "server/run/work.h"
 
 namespace gradstream {
 namespace {
@@ -17,9 +15,6 @@ namespace {
 // Lines of the log about one device that it can repeat: refusals, and notices of what it does. Reason: more of them say
 // no more, and a device may not fill the disk.
 constexpr RateLimit kDeviceLines = {1, 16};
-// Tasks in place of one that the device had in the same version. Reason: each is two records of the journal and no
-// work, so a device adds ten records a minute at most, and a crash in the middle of a task costs it no wait.
-constexpr RateLimit kNewTasks = {1, 4, 60};
 // Of a model that the device was sent in this version already, by size. Reason: links that break repeat a small model
 // at once, and ten thousand devices that ask for a large one again and again must not take the server's link.
 constexpr uint32_t kCopyPieceSize = 65536;
@@ -28,18 +23,6 @@ constexpr RateLimit kRateLines = {1, 1};
 // Between two records of the journal that a device is told of in one session, ms. Reasons: a copy that was made so long
 // before the device's last task is noticed, and twenty bytes a minute cost a radio nothing.
 constexpr uint64_t kMarkPeriodMs = 60'000;
-
-// Parts of a model that an image knows by a feature. Reason: an older image takes a Welcome with an unknown part for
-// malformed, and then neither trains nor learns what it lacks.
-uint32_t unknown_parts(uint32_t features) {
-  constexpr std::pair<gs_Feature, ModelPart> kParts[] = {{gs_Feature_FEATURE_UNITS, ModelPart::kUnits},
-                                                         {gs_Feature_FEATURE_LINES, ModelPart::kDirection}};
-  uint32_t parts = 0;
-  for (const auto& [feature, part] : kParts) {
-    parts |= (features >> static_cast<uint32_t>(feature) & 1U) != 0 ? 0 : part_bit(part);
-  }
-  return parts;
-}
 
 // Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
 bool counts_for_rate(const DeviceMessage& message) {
@@ -53,14 +36,6 @@ bool counts_for_rate(const DeviceMessage& message) {
   }
 }
 
-std::string problems_of(const gs_Capabilities& capabilities) {
-  std::string names;
-  for (pb_size_t i = 0; i < capabilities.problems_count; ++i) {
-    names += (names.empty() ? "" : ",") + std::string(capabilities.problems[i]);
-  }
-  return names;
-}
-
 bool is_update(const DeviceMessage& message) {
   return message.which_body == gs_DeviceMessage_update_scalars_tag ||
          message.which_body == gs_DeviceMessage_update_tangent_tag;
@@ -71,20 +46,20 @@ bool is_update(const DeviceMessage& message) {
 // Whether the message may be looked at. One that may not has been answered.
 bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  DeviceRow& device = ledger.fleet().at(session.device);
+  FleetDevice& device = ledger.fleet().at(session.device);
   if (!counts_for_rate(message)) {
     return true;
   }
   session.is_upload_limited = false;
-  if (device.meters.messages.admit(limits.device_messages, now_ms)) {
+  if (device.session.meters.messages.admit(limits.device_messages, now_ms)) {
     return true;
   }
   ++counters.messages_over_rate;
   if (noted.rate_lines.admit(kRateLines, now_ms)) {
     log("rate_limited"_event, Fields().add("device", device.name).add("count", counters.messages_over_rate));
   }
-  const bool was_told = now_ms < device.limited_until_ms;
-  device.limited_until_ms = now_ms + refused_window().min_ms;
+  const bool was_told = now_ms < device.session.limited_until_ms;
+  device.session.limited_until_ms = now_ms + refused_window().min_ms;
   if (is_update(message) && session.has_hello && !was_told) {
     session.is_upload_limited = true;  // its Ack comes with its last piece
     return true;
@@ -95,14 +70,14 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
 
 void Coordinator::State::log_refusal(const EventRow& event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                      uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  if (!device.meters.refusal_lines.admit(kDeviceLines, now_ms)) {
-    ++device.meters.lines_dropped;
+  FleetDevice& device = ledger.fleet().at(index);
+  if (!device.session.meters.refusal_lines.admit(kDeviceLines, now_ms)) {
+    ++device.session.meters.lines_dropped;
     return;
   }
   Fields fields;
   fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
-  const Complaint& complaint = device.refusals.complaint;
+  const Complaint& complaint = device.session.refusals.complaint;
   const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
   if (has_complaint && complaint.sample > 0) {
     fields.add("sample", uint64_t{complaint.sample});
@@ -124,8 +99,8 @@ void Coordinator::State::log_refusal(const EventRow& event, uint32_t index, uint
   if (has_complaint && complaint.step_size > 0) {
     fields.add("step_size", number_text(static_cast<double>(complaint.step_size)));
   }
-  if (device.meters.lines_dropped > 0) {
-    fields.add("more_since_the_last", std::exchange(device.meters.lines_dropped, 0));
+  if (device.session.meters.lines_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.session.meters.lines_dropped, 0));
   }
   if (const RefusalRow* const row = find_refusal(RefusalKind::kWork, reason_name(reason)); row != nullptr) {
     fields.add("remedy", row->remedy);
@@ -134,20 +109,20 @@ void Coordinator::State::log_refusal(const EventRow& event, uint32_t index, uint
 }
 
 // Within kDeviceLines. `fields` begin with the device.
-void Coordinator::State::log_of(DeviceRow& device, const EventRow& event, Fields fields, uint64_t now_ms) {
-  if (!device.meters.notice_lines.admit(kDeviceLines, now_ms)) {
-    ++device.meters.notices_dropped;
+void Coordinator::State::log_of(FleetDevice& device, const EventRow& event, Fields fields, uint64_t now_ms) {
+  if (!device.session.meters.notice_lines.admit(kDeviceLines, now_ms)) {
+    ++device.session.meters.notices_dropped;
     return;
   }
-  if (device.meters.notices_dropped > 0) {
-    fields.add("more_since_the_last", std::exchange(device.meters.notices_dropped, 0));
+  if (device.session.meters.notices_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.session.meters.notices_dropped, 0));
   }
   log(event, fields);
 }
 
 // What the device's image, network or samples lack for the run's tasks.
-void Coordinator::State::log_lacks(const DeviceRow& device, const gs_Hello& hello) {
-  const std::string& lacks = device.image.lacks;
+void Coordinator::State::log_lacks(const FleetDevice& device, const gs_Hello& hello) {
+  const std::string& lacks = device.session.image.lacks;
   Fields fields;
   fields.add("device", device.name).add("lacks", lacks);
   if (lacks_network_alone(lacks)) {
@@ -162,53 +137,24 @@ void Coordinator::State::log_lacks(const DeviceRow& device, const gs_Hello& hell
 
 void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  if (session.has_hello) {
-    ++counters.messages_unexpected;
-    refuse(id, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  FleetDevice& device = ledger.fleet().at(index);
+  const auto [refusal, is_lost] = judge_hello(view(), device.row, hello, session.has_hello);
+  if (refusal != gs_Reason_REASON_NONE) {
+    counters.messages_unexpected += refusal == gs_Reason_REASON_UNEXPECTED_MESSAGE ? 1 : 0;
+    refuse(id, refusal);
     return;
   }
-  if (hello.protocol_version != kProtocolVersion) {
-    refuse(id, gs_Reason_REASON_PROTOCOL_VERSION);
-    return;
-  }
-  if (hello.run != 0 && hello.run != identity.run) {
-    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
-    return;
-  }
-  DeviceRow& device = ledger.fleet().at(index);
-  const bool is_lost = hello.lost_task_sequence != 0 &&
-                       ledger.fleet().sequence_state(index, hello.lost_task_sequence) == SequenceState::kOpen;
-  if (is_lost && is_storage_failed) {
-    refuse(id, gs_Reason_REASON_STORAGE);
-    return;
-  }
-  if (device.session != 0 && device.session != id) {
+  if (device.session.id != 0 && device.session.id != id) {
     ++counters.sessions_replaced;
     log_of(device, "session_replaced"_event,
-           Fields().add("device", device.name).add("old", device.session).add("new", id), now_ms);
-    refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
+           Fields().add("device", device.name).add("old", device.session.id).add("new", id), now_ms);
+    refuse(device.session.id, gs_Reason_REASON_NEWER_SESSION);
   }
   session.has_hello = true;
-  device.session = id;
+  device.session.id = id;
   const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest, hello.sample_count);
-  const uint32_t image = image_crc32c(hello);
-  const bool is_new_image = device.is_heard && image != device.image.crc32c;
-  const bool was_capable = device.is_capable;
-  const bool is_told = device.is_heard && lacks == device.image.lacks;  // the log has it
-  device.is_heard = true;
-  device.image.crc32c = image;
-  device.image.lacks = lacks;
-  device.image.problems = problems_of(hello.capabilities);
-  device.is_capable = lacks.empty() && !device.refusals.is_for_good;
-  device.sample_count = hello.sample_count;
-  device.version_held = hello.has_model ? hello.version : 0;
-  device.image.firmware_version = hello.firmware_version;
-  device.image.board = hello.board;
-  device.image.arena_size = hello.capabilities.arena_size;
-  device.image.features = hello.capabilities.features;
-  device.image.reset_cause = hello.reset_cause;
-  device.image.can_evaluate = has_feature(device.image, gs_Feature_FEATURE_EVALUATION);
-  if (!lacks.empty() && !is_told) {
+  const HelloNews news = take_hello(hello, lacks, &device.session);
+  if (!lacks.empty() && news.has_other_lacks) {
     log_lacks(device, hello);
   }
   compare_mark(index, hello, now_ms);
@@ -217,10 +163,10 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   send_welcome(id, index, is_lost, now_ms);
   note_barred(index, now_ms);
-  if (is_new_image) {
+  if (news.is_new_image) {
     forgive(index, now_ms);
   }
-  if (was_capable && !device.is_capable) {
+  if (news.was_capable && !device.session.is_capable) {
     note_blocked(now_ms);
   } else if (!ledger.stall().empty()) {
     review_blocked(now_ms);  // it may be what the run waits for
@@ -228,9 +174,9 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 }
 
 // What the device said fits.
-void Coordinator::State::forgive_fork(DeviceRow* row, uint64_t now_ms) {
-  if (row->forked_ms != 0 && now_ms >= row->forked_ms + kForkToldMs) {
-    row->forked_ms = 0;
+void Coordinator::State::forgive_fork(FleetDevice* row, uint64_t now_ms) {
+  if (row->session.forked_ms != 0 && now_ms >= row->session.forked_ms + kForkToldMs) {
+    row->session.forked_ms = 0;
     --noted.forked_count;
   }
 }
@@ -243,7 +189,7 @@ void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello, uin
   if (!noted.mark || is_storage_failed || !is_of_run) {
     return;
   }
-  if (DeviceRow& row = ledger.fleet().at(index); said == row.mark) {
+  if (FleetDevice& row = ledger.fleet().at(index); said == row.session.mark) {
     return forgive_fork(&row, now_ms);
   }
   Action action;
@@ -256,43 +202,32 @@ void Coordinator::State::compare_mark(uint32_t index, const gs_Hello& hello, uin
 // The newest durable record, where the session's device keeps it and is due to be told: it is told now. Else nothing.
 JournalMark Coordinator::State::next_mark(SessionId id, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  DeviceRow& device = ledger.fleet().at(session.device);
-  const bool keeps_marks = has_feature(device.image, gs_Feature_FEATURE_JOURNAL_HEAD);
+  FleetDevice& device = ledger.fleet().at(session.device);
+  const bool keeps_marks = has_feature(device.session.image, gs_Feature_FEATURE_JOURNAL_HEAD);
   if (!keeps_marks || !noted.mark || noted.mark->sequence == 0 || now_ms < session.mark_due_ms) {
     return {};
   }
   session.mark_due_ms = now_ms + kMarkPeriodMs;
-  device.mark = *noted.mark;
-  return device.mark;
+  device.session.mark = *noted.mark;
+  return device.session.mark;
 }
 
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  decide(JournalRecord::verdict({.device = index,
-                                 .task_sequence = device.task.sequence,
-                                 .version = device.task.version,
-                                 .verdict = gs_Verdict_VERDICT_ABANDONED}),
-         now_ms);
+  FleetDevice& device = ledger.fleet().at(index);
+  decide(JournalRecord::verdict(abandoned_task(index, device.row)), now_ms);
   ++counters.tasks_abandoned;
-  log_of(device, "task_abandoned"_event,
-         Fields().add("device", device.name).add("task", device.task.sequence).add("version", device.task.version),
-         now_ms);
+  log_of(
+      device, "task_abandoned"_event,
+      Fields().add("device", device.name).add("task", device.row.task.sequence).add("version", device.row.task.version),
+      now_ms);
 }
 
 void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_abandoned, uint64_t now_ms) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_welcome_tag;
   gs_Welcome& welcome = message.body.welcome;
-  welcome.server_time_ms = now_ms;
-  welcome.run = identity.run;
-  welcome.run_state = ledger.run_state();
-  welcome.run_nonce = identity.run_nonce;
-  welcome.parameters_digest = identity.parameters_digest;
-  welcome.version = durable_version;
-  describe_run(parameters, index, &welcome);
-  welcome.model_parts &= ~unknown_parts(ledger.fleet().at(index).image.features);
-  welcome.abandoned = is_abandoned;
+  welcome = make_welcome(view(), index, ledger.fleet().at(index).session.image, is_abandoned, now_ms);
   const JournalMark mark = next_mark(id, now_ms);
   welcome.journal_sequence = mark.sequence;
   welcome.journal_chain = mark.chain;
@@ -326,19 +261,19 @@ std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const 
 
 // Whether the device may have what the plan sends it. It may have it once in a version, and again within kCopies.
 bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  const bool is_first = std::exchange(device.asked_version, ledger.version()) != ledger.version();
+  FleetDevice& device = ledger.fleet().at(index);
+  const bool is_first = std::exchange(device.session.asked_version, ledger.version()) != ledger.version();
   if (is_first || (plan.snapshot == nullptr && plan.records.empty())) {
     return true;
   }
   // Records are sent only where they are no longer than about a model.
   const uint64_t size = snapshot_size(parameters.model->shape, parameters.has_mean());
-  return device.meters.copies.admit(kCopies, now_ms, size / kCopyPieceSize + 1);
+  return device.session.meters.copies.admit(kCopies, now_ms, size / kCopyPieceSize + 1);
 }
 
 // False: the device has had it in this version, again and again, and must wait.
 bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
+  FleetDevice& device = ledger.fleet().at(index);
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
   if (!may_copy(index, plan, now_ms)) {
     ++counters.copies_refused;
@@ -357,18 +292,18 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   if (plan.cause == SyncCause::kAhead) {
     ++counters.history.devices_ahead;
-    device.ahead_ms = std::max<uint64_t>(now_ms, 1);
+    device.session.ahead_ms = std::max<uint64_t>(now_ms, 1);
     log_of(device, "device_ahead"_event,
            Fields().add("device", device.name).add("version", pull.version).add("current", ledger.version()), now_ms);
-  } else if (device.ahead_ms != 0 && now_ms >= device.ahead_ms + kForkToldMs) {
-    device.ahead_ms = 0;
+  } else if (device.session.ahead_ms != 0 && now_ms >= device.session.ahead_ms + kForkToldMs) {
+    device.session.ahead_ms = 0;
   }
   if (plan.snapshot != nullptr) {
     respond_sync(
         id, snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.model->shape, plan)),
         plan.records.empty());
     ++counters.snapshots_sent;
-    ++device.snapshots_sent;
+    ++device.session.snapshots_sent;
     // Where versions have no records every Pull gets one: that is no event.
     if (plan.cause != SyncCause::kShorter || parameters.stream() == StreamKind::kScalarStream) {
       log_of(device, "snapshot_sent"_event,
@@ -383,173 +318,106 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     respond_sync(id, log_chunks(*record), record == plan.records.back());
     ++counters.records_sent;
   }
-  device.version_held = ledger.version();
+  device.session.version_held = ledger.version();
   return true;
 }
 
 void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  const uint32_t version = ledger.version();
-  const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
-  if (device.stages.is_barred) {
+  FleetDevice& device = ledger.fleet().at(index);
+  if (device.session.is_barred) {
     note_barred(index, now_ms);  // its time may be over
   }
-  if (ledger.is_over()) {
-    const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
-    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(now_ms),
-         run_state_sequence);
-  } else if (ledger.is_paused()) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(now_ms), run_state_sequence);
-  } else if (!device.is_capable && !may_try_again(device, now_ms)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
-  } else if (device.answered_version == version) {
-    wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
-         window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
-  } else if (!ledger.fleet().is_asked(index) || device.stages.is_barred) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1),
-         std::max(version_sequence, device.stages.is_barred ? device.judged.record_sequence : 0));
-  } else if (is_share_used(index)) {
-    if (!std::exchange(device.meters.is_told_share, true)) {
-      log("share_used"_event, Fields()
-                                  .add("device", device.name)
-                                  .add("version", version)
-                                  .add("updates", ledger.fleet().shares().update_count(index))
-                                  .add("limit", share_limit(parameters))
-                                  .add("versions", share_versions(parameters)));
-    }
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(1), version_sequence);
-  } else if (is_task_barred(device, now_ms)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
-  } else if (device.task.is_open && device.task.version == version && pull.has_model &&
-             (!is_storage_failed || device.task.record_sequence <= durable_sequence)) {
-    send_task(id, index, now_ms);
-  } else if (is_storage_failed) {
-    refuse(id, gs_Reason_REASON_STORAGE);
-  } else {
-    const bool is_another = device.task.version == version && device.task.sequence > 0;
-    if (is_another && !device.meters.new_tasks.admit(kNewTasks, now_ms)) {
-      wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
+  const WorkDecision work = decide_work(view(), standing(index), device.row, pull.has_model, now_ms, &device.session);
+  switch (work.kind) {
+    case WorkKind::kWaitShared:
+      log_share(device, index);
+      [[fallthrough]];
+    case WorkKind::kWait:
+      wait(id, work.cause, window(work.window, now_ms), work.required);
       return;
-    }
-    if (device.task.is_open && device.task.version == version) {
+    case WorkKind::kRefuse:
+      refuse(id, gs_Reason_REASON_STORAGE);
+      return;
+    case WorkKind::kInstead:
       abandon(index, now_ms);
-    }
-    issue_task(index, now_ms);
-    send_task(id, index, now_ms);
+      [[fallthrough]];
+    case WorkKind::kNew:
+      issue_task(index, now_ms);
+      [[fallthrough]];
+    case WorkKind::kSame:
+      send_task(id, index, now_ms);
+      return;
+  }
+}
+
+void Coordinator::State::log_share(FleetDevice& device, uint32_t index) {
+  if (!std::exchange(device.session.meters.is_told_share, true)) {
+    log("share_used"_event, Fields()
+                                .add("device", device.name)
+                                .add("version", ledger.version())
+                                .add("updates", ledger.fleet().shares().update_count(index))
+                                .add("limit", share_limit(parameters))
+                                .add("versions", share_versions(parameters)));
   }
 }
 
 void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
-  const DeviceRow& device = ledger.fleet().at(index);
-  const uint32_t step_count = task_step_count(index, now_ms);
-  decide(
-      JournalRecord::task(
-          {.device = index,
-           .task_sequence = device.task.sequence + 1,
-           .version = ledger.version(),
-           .step_count = step_count,
-           .sample_count = records_samples(parameters) ? memory_weight(parameters, device.sample_count) : uint16_t{0}}),
-      now_ms);
+  const RunView run = view();
+  FleetDevice& device = ledger.fleet().at(index);
+  const StepCount steps = decide_steps(run, device.row, deadline_ms, now_ms);
+  if (steps.slow_deadline_ms > 0 && !std::exchange(device.session.meters.is_told_slow, true)) {
+    log("device_too_slow"_event, Fields()
+                                     .add("device", device.name)
+                                     .add("step_time_us", device.row.step_time_us)
+                                     .add("steps_min", parameters.least_steps())
+                                     .add("deadline_ms", steps.slow_deadline_ms));
+  }
+  decide(JournalRecord::task(next_task(run, index, device.row, device.session.sample_count, steps.count)), now_ms);
   ++counters.tasks_issued;
 }
 
-// K_i where the run's work is timed and the phase has local steps; else 0, which is all of them.
-uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
-  if (parameters.trigger->work != Work::kTimed || ledger.asks_everybody()) {
-    return 0;
-  }
-  DeviceRow& device = ledger.fleet().at(index);
-  const uint32_t whole_ms = parameters.trigger->task_deadline_ms > 0 ? parameters.trigger->task_deadline_ms
-                                                                     : parameters.trigger->report_deadline_ms;
-  // A round's deadline is the same for all who are asked, whenever they come; without rounds there is none to meet.
-  const bool has_end = parameters.trigger->buffer_size == 0 && deadline_ms != kNever;
-  const uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
-  const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
-  const bool is_slow = uint64_t{parameters.least_steps()} * device.step_time_us > uint64_t{whole_ms} * 1000;
-  if (is_slow && !std::exchange(device.meters.is_told_slow, true)) {
-    log("device_too_slow"_event, Fields()
-                                     .add("device", device.name)
-                                     .add("step_time_us", device.step_time_us)
-                                     .add("steps_min", parameters.least_steps())
-                                     .add("deadline_ms", whole_ms));
-  }
-  return timed_step_count(parameters, device.step_time_us, budget_ms);
-}
-
 void Coordinator::State::send_task(SessionId id, uint32_t index, uint64_t now_ms) {
-  const DeviceRow& device = ledger.fleet().at(index);
+  const FleetDevice& device = ledger.fleet().at(index);
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_task_tag;
   Task task = make_task(parameters, ledger.task_terms());
-  task.sequence = device.task.sequence;
-  task.version = device.task.version;
-  task.local_step_count = device.task.steps;
+  task.sequence = device.row.task.sequence;
+  task.version = device.row.task.version;
+  task.local_step_count = device.row.task.steps;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
-  task.evaluates = task.evaluates && device.image.can_evaluate;
+  task.evaluates = task.evaluates && device.session.image.can_evaluate;
   write_task(task, &message.body.task);
   message.body.task.digest = ledger.digest();
   const JournalMark mark = next_mark(id, now_ms);
   message.body.task.journal_sequence = mark.sequence;
   message.body.task.journal_chain = mark.chain;
-  respond(id, message, device.task.record_sequence);
+  respond(id, message, device.row.task.record_sequence);
 }
 
 void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms) {
   const uint32_t index = sessions.at(id).device;
-  DeviceRow& device = ledger.fleet().at(index);
+  FleetDevice& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
   count_refusal(refused.reason);
-  device.refusals.complaint = {refused.task_sequence,
-                               refused.sample,
-                               static_cast<float>(refused.value),
-                               static_cast<float>(refused.least),
-                               static_cast<float>(refused.most),
-                               0,
-                               0,
-                               0,
-                               refused.floor};
+  const bool ends_task = judge_refusal(view(), device.row, refused, now_ms, &device.session);
   log_refusal("task_refused"_event, index, refused.task_sequence, refused.reason, now_ms);
-  const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
-  if (is_open && !is_storage_failed) {
+  if (ends_task) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
-  // A device that keeps a stage's answer to itself may train all the same. The stage may be closed by now.
-  const bool is_private = refused.reason == gs_Reason_REASON_PRIVACY;
-  const bool is_before_training =
-      ledger.stage() != TaskStage::kTrain || device.task.version < ledger.open_stage().train_version;
-  const bool is_of_open = ledger.stage() != TaskStage::kTrain && device.task.version == ledger.version();
-  if (is_open && is_private && is_of_open) {
-    (is_of_units(ledger.stage()) ? device.refusals.keeps_sums : device.refusals.keeps_trials) = true;
-  }
-  // A value beyond the fleet's exponents may train all the same.
-  const bool is_of_stage = is_of_units(ledger.stage()) && refused.reason == gs_Reason_REASON_OUT_OF_RANGE;
-  // Another task of the run would be refused for the same reason until the device has another image or other data. A
-  // device that cannot hold the run says so in place of a task's number.
-  const bool is_final_reason =
-      refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-      refused.reason == gs_Reason_REASON_WRONG_NETWORK || (is_private && !is_before_training) ||
-      refused.reason == gs_Reason_REASON_WRONG_SHAPE || (refused.sample != 0 && !is_of_stage);
-  const bool is_of_run = refused.task_sequence == 0 && refused.reason != gs_Reason_REASON_NONE;
-  if (is_of_run || (is_open && is_final_reason)) {
-    device.refusals.is_for_good = true;
-    device.refusals.for_good = refused.reason;
-    device.refusals.last_ms = now_ms;
-    device.is_capable = false;
-  }
   note_barred(index, now_ms);
-  wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
-       device.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.judged.record_sequence);
+  wait(id, device.session.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
+       device.session.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.row.judged.record_sequence);
   note_blocked(now_ms);
 }
 
 // The last one is kept; the first one of a session is logged.
 void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  DeviceRow& device = ledger.fleet().at(session.device);
+  FleetDevice& device = ledger.fleet().at(session.device);
   // A device counts its sessions since it started: it may have come back with other data.
-  const bool is_restarted = report.sessions == 1 || report.sessions < device.report.sessions;
-  device.report = report;
+  const bool is_restarted = report.sessions == 1 || report.sessions < device.session.report.sessions;
+  device.session.report = report;
   if (is_restarted && !session.has_report) {
     forgive(session.device, now_ms);
   }
@@ -559,8 +427,8 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report, 
   log_of(device, "device_report"_event,
          Fields()
              .add("device", device.name)
-             .add("board", device.image.board)
-             .add("firmware_version", device.image.firmware_version)
+             .add("board", device.session.image.board)
+             .add("firmware_version", device.session.image.firmware_version)
              .add("uptime_s", report.uptime_s)
              .add("arena_high_water", report.arena_high_water)
              .add("stack_high_water", report.stack_high_water)

@@ -11,99 +11,43 @@ constexpr size_t kOutlierLinesMax = 16;
 
 }  // namespace
 
-// The first thing wrong with an answer of the open version before its values are looked at, or REASON_NONE.
-gs_Reason Coordinator::State::find_answer_fault(uint32_t index, const Upload& upload) const {
-  if (upload.base_version != ledger.fleet().at(index).task.version) {
-    return gs_Reason_REASON_WRONG_VERSION;
-  }
-  if (ledger.is_over()) {
-    return gs_Reason_REASON_UNKNOWN_RUN;
-  }
-  if (upload.base_version != ledger.version()) {
-    return gs_Reason_REASON_TOO_STALE;
-  }
-  if (!is_of_base(upload)) {
-    return gs_Reason_REASON_WRONG_VERSION;
-  }
-  if (upload.encoding != answer_encoding(ledger.stage())) {
-    return gs_Reason_REASON_WRONG_ENCODING;
-  }
-  const size_t size = encoded_size(upload.encoding, upload.value_count);
-  if (upload.kind != StreamKind::kTangentBlock || upload.is_oversize || upload.steps_done != 1 ||
-      upload.bytes.size() != size) {
-    return gs_Reason_REASON_WRONG_SHAPE;
-  }
-  return crc32c(0, upload.bytes.data(), upload.bytes.size()) == upload.crc32c ? gs_Reason_REASON_NONE
-                                                                              : gs_Reason_REASON_CORRUPT;
-}
-
 // Accepts or refuses an answer of a stage that has answers of its own, and says why it was refused.
 gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  StageFault fault = {find_answer_fault(index, upload)};
-  const uint16_t weight = fold_weight(parameters, device.sample_count, 0);
+  FleetDevice& device = ledger.fleet().at(index);
+  const RunView run = view();
+  StageFault fault = {find_answer_fault(run, device.row, upload, ledger.digest_of(upload.base_version))};
+  const uint16_t weight = fold_weight(parameters, device.session.sample_count, 0);
   if (fault.reason == gs_Reason_REASON_NONE) {
     fault = ledger.check_answer({index, weight, upload.bytes});
   }
-  device.refusals.complaint = Complaint();
+  device.session.refusals.complaint = Complaint();
   if (fault.reason != gs_Reason_REASON_NONE) {
     if (fault.least < fault.most) {
-      device.refusals.complaint = {upload.task_sequence,
-                                   0,
-                                   static_cast<float>(fault.value),
-                                   static_cast<float>(fault.least),
-                                   static_cast<float>(fault.most),
-                                   0,
-                                   0,
-                                   fault.column};
+      device.session.refusals.complaint = {upload.task_sequence,
+                                           0,
+                                           static_cast<float>(fault.value),
+                                           static_cast<float>(fault.least),
+                                           static_cast<float>(fault.most),
+                                           0,
+                                           0,
+                                           fault.column};
     }
     refuse_upload(index, upload, fault.reason, now_ms);
     return fault.reason;
   }
-  decide(JournalRecord::update({.device = index,
-                                .task_sequence = upload.task_sequence,
-                                .base_version = upload.base_version,
-                                .version = ledger.version() + 1,
-                                .steps_done = upload.steps_done,
-                                .weight = weight,
-                                .verdict = gs_Verdict_VERDICT_FOLDED,
-                                .values = upload.bytes}),
-         now_ms);
-  device.refusals.is_for_good = device.refusals.keeps_sums = device.refusals.keeps_trials = false;
-  device.is_capable = device.image.lacks.empty();
+  decide(JournalRecord::update(accepted_answer(run, index, weight, upload)), now_ms);
+  note_answer(&device.session);
   noted.answers = {noted.answers.last_ms, now_ms, index};
   noted.upload_bytes += upload.bytes.size();
   ++counters.updates_folded;
   return gs_Reason_REASON_NONE;
 }
 
-// Whether the device gives nothing to the open stage, so that nobody waits for it. It may train all the same. One that
-// was refused for its values, or has too few samples for a floor, is asked again after a while, or by a server that was
-// restarted. Its samples may be others by then, as of a ring that was still empty.
-bool Coordinator::State::is_out_of_stage(uint32_t index, uint64_t now_ms) const {
-  const DeviceRow& device = ledger.fleet().at(index);
-  if (!ledger.has_version() || ledger.stage() == TaskStage::kTrain || device.answered_version == ledger.version()) {
-    return false;
-  }
-  if (device.is_heard && !device.image.lacks.empty()) {
-    return true;  // it gets no task of this run
-  }
-  if (!is_of_units(ledger.stage())) {
-    const bool keeps_trials = device.refusals.keeps_trials && !may_try_again(device, now_ms);
-    return device.is_heard && (!has_feature(device.image, gs_Feature_FEATURE_LINES) || keeps_trials);
-  }
-  const bool was_refused =
-      device.judged.verdict == gs_Verdict_VERDICT_REFUSED && device.judged.reason == gs_Reason_REASON_OUT_OF_RANGE &&
-      device.refusals.version == ledger.version() && device.refusals.last_ms != 0 && !may_try_again(device, now_ms);
-  const bool keeps_sums = device.refusals.keeps_sums && !may_try_again(device, now_ms);
-  return device.stages.is_left_out || keeps_sums ||
-         ((device.stages.refuses_units || was_refused) && !device.refusals.is_forgiven);
-}
-
 // After anything that a device has said. One that is out may be the last that the stage waited for.
 void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
-  const bool is_out = is_out_of_stage(index, now_ms);
-  if (is_out == ledger.fleet().at(index).stages.is_barred) {
+  const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
+  const bool is_out = is_out_of_stage(view(), device.row, device.session, now_ms);
+  if (is_out == device.session.is_barred) {
     return;
   }
   ledger.fleet().set_barred(index, is_out);
@@ -118,8 +62,10 @@ void Coordinator::State::review_barred(uint64_t now_ms) {
   if (!has_stages(parameters)) {
     return;
   }
+  const RunView run = view();
   for (uint32_t index = 0; index < ledger.fleet().size(); ++index) {
-    ledger.fleet().set_barred(index, is_out_of_stage(index, now_ms));
+    const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
+    ledger.fleet().set_barred(index, is_out_of_stage(run, device.row, device.session, now_ms));
   }
   has_blocked = has_blocked || ledger.fleet().barred_count() > 0;
 }

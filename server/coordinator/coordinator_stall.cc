@@ -15,10 +15,6 @@
 namespace gradstream {
 namespace {
 
-// A device that is barred gets one more task after this time, ms. Reason: its data may have changed without a restart,
-// as where samples are pushed, and two records in ten minutes are no burden for a journal.
-constexpr uint64_t kTryAgainMs = 600'000;
-
 // Halvings of the search for the factor that brings an update into the fold's range. Reasons: no float is further from
 // the smallest limit than 2^128, and 2^-12 of the value is more than people read.
 constexpr int kHalvingsMax = 180;
@@ -35,9 +31,9 @@ uint64_t hash_of(std::span<const BlockedGroup> groups) {
 }
 
 // What the device lacks for the open version: for the run, or for a stage that it is out of.
-std::string lacks_of(const DeviceRow& device, TaskStage stage) {
-  const bool lacks_lines = device.stages.is_barred && !is_of_units(stage) && !device.refusals.keeps_trials;
-  return device.image.lacks.empty() && lacks_lines ? "feature:lines" : device.image.lacks;
+std::string lacks_of(const FleetDevice& device, TaskStage stage) {
+  const bool lacks_lines = device.session.is_barred && !is_of_units(stage) && !device.session.refusals.keeps_trials;
+  return device.session.image.lacks.empty() && lacks_lines ? "feature:lines" : device.session.image.lacks;
 }
 
 // How far beyond its range a value is, to compare complaints.
@@ -46,18 +42,6 @@ double excess_of(const Complaint& complaint) {
 }
 
 }  // namespace
-
-// Whether a device that refused for good may be asked once more.
-bool Coordinator::State::may_try_again(const DeviceRow& device, uint64_t now_ms) const {
-  return device.image.lacks.empty() && now_ms >= device.refusals.last_ms + kTryAgainMs;
-}
-
-// Whether a device that could do the run's tasks gets none in the open version. The first one after a restart of the
-// server is given: it tells value and limit anew.
-bool Coordinator::State::is_task_barred(const DeviceRow& device, uint64_t now_ms) const {
-  return device.refusals.version == ledger.version() && device.refusals.count >= kRefusedTasksMax &&
-         !device.refusals.is_forgiven && device.refusals.last_ms != 0 && now_ms < device.refusals.last_ms + kTryAgainMs;
-}
 
 // A device has refused, or was, or has said what it lacks. In a large fleet of which nobody can do the run each device
 // says so, and each look goes over all of them. In a stalled run it is taken when their number may have doubled, and
@@ -76,12 +60,7 @@ void Coordinator::State::note_blocked(uint64_t now_ms) {
 
 // The device began anew, or has another image: what it refused before says nothing of now.
 void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
-  DeviceRow& device = ledger.fleet().at(index);
-  device.refusals.is_for_good = false;
-  device.refusals.for_good = gs_Reason_REASON_NONE;
-  device.refusals.is_forgiven = true;
-  device.refusals.keeps_sums = device.refusals.keeps_trials = false;
-  device.is_capable = device.image.lacks.empty();
+  forgive_refusals(&ledger.fleet().at(index).session);
   note_barred(index, now_ms);
   review_blocked(now_ms);
 }
@@ -92,24 +71,25 @@ std::vector<BlockedGroup> Coordinator::State::blocked_groups() {
   Fleet& fleet = ledger.fleet();
   std::map<std::tuple<bool, gs_Reason, gs_Floor, std::string>, std::pair<BlockedGroup, NameList>> groups;
   for (const uint32_t index : fleet.blocked()) {
-    const DeviceRow& device = std::as_const(fleet).at(index);
+    const FleetDevice& device = std::as_const(fleet).at(index);
     const std::string lacks = lacks_of(device, ledger.stage());
     const bool lacks_something = !lacks.empty();
-    const bool is_unasked = device.stages.is_barred && device.stages.refuses_units;  // by its owner, perhaps long ago
-    const bool is_left_out = device.stages.is_barred && device.stages.is_left_out;
-    const bool keeps_answer = is_of_units(ledger.stage()) ? device.refusals.keeps_sums : device.refusals.keeps_trials;
-    const bool is_private = device.stages.is_barred && keeps_answer;
-    const gs_Reason reason = lacks_something               ? gs_Reason_REASON_NONE
-                             : is_left_out                 ? gs_Reason_REASON_NONE
-                             : is_unasked                  ? gs_Reason_REASON_UNITS_REFUSED
-                             : is_private                  ? gs_Reason_REASON_PRIVACY
-                             : device.refusals.is_for_good ? device.refusals.for_good
-                                                           : device.judged.reason;
+    const bool is_unasked = device.session.is_barred && device.row.refuses_units;  // by its owner, perhaps long ago
+    const bool is_left_out = device.session.is_barred && device.row.is_left_out;
+    const bool keeps_answer =
+        is_of_units(ledger.stage()) ? device.session.refusals.keeps_sums : device.session.refusals.keeps_trials;
+    const bool is_private = device.session.is_barred && keeps_answer;
+    const gs_Reason reason = lacks_something                       ? gs_Reason_REASON_NONE
+                             : is_left_out                         ? gs_Reason_REASON_NONE
+                             : is_unasked                          ? gs_Reason_REASON_UNITS_REFUSED
+                             : is_private                          ? gs_Reason_REASON_PRIVACY
+                             : device.session.refusals.is_for_good ? device.session.refusals.for_good
+                                                                   : device.row.judged.reason;
     const bool has_floor = reason == gs_Reason_REASON_PRIVACY;
-    const gs_Floor floor = has_floor ? device.refusals.complaint.floor : gs_Floor_FLOOR_NONE;
+    const gs_Floor floor = has_floor ? device.session.refusals.complaint.floor : gs_Floor_FLOOR_NONE;
     auto& [group, names] = groups[{!lacks_something, reason, floor, lacks}];
-    if (group.device_count == 0 || excess_of(device.refusals.complaint) > excess_of(group.complaint)) {
-      group.complaint = device.refusals.complaint;
+    if (group.device_count == 0 || excess_of(device.session.refusals.complaint) > excess_of(group.complaint)) {
+      group.complaint = device.session.refusals.complaint;
       group.first_name = device.name;
     }
     group.lacks = lacks;
@@ -233,7 +213,7 @@ Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& uploa
   fault.loss_after = static_cast<double>(upload.loss_after);
   fault.model_norm = std::sqrt(square);
   Complaint complaint = range_complaint(parameters, fault);
-  complaint.task_sequence = ledger.fleet().at(index).task.sequence;
+  complaint.task_sequence = ledger.fleet().at(index).row.task.sequence;
   return complaint;
 }
 

@@ -25,9 +25,11 @@
 #include "server/base/recycled_queue.h"
 #include "server/coordinator/complaint.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/device_rules.h"
 #include "server/coordinator/held_pulls.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
+#include "server/coordinator/upload_rules.h"
 #include "server/journal/journal_chain.h"
 #include "server/run/canonical_text.h"
 #include "server/run/trigger.h"
@@ -142,6 +144,10 @@ struct Coordinator::State {
   CoordinatorLimits limits;
   uint64_t idle_since_ms = 0;  // when the run was paused or ended; 0: neither is known
 
+  // ---- What the rules look at ----
+  RunView view() const;
+  FleetStanding standing(uint32_t device) const;
+
   // ---- Out ----
   void log(const EventRow& event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
@@ -153,6 +159,7 @@ struct Coordinator::State {
   void persist(JournalRecord record, uint64_t now_ms);
   uint64_t decide(JournalRecord record, uint64_t now_ms, FoldSource source = FoldSource::kJournal);
   gs_RetryWindow window(uint32_t factor) const;
+  gs_RetryWindow window(WindowKind kind, uint64_t now_ms) const;
   gs_RetryWindow refused_window() const;
   gs_RetryWindow idle_window(uint64_t now_ms) const;
   void refuse(SessionId id, gs_Reason reason);
@@ -172,7 +179,6 @@ struct Coordinator::State {
   void note_wait(Trigger trigger, uint64_t now_ms);
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   void remember_round(RoundSummary summary);
-  bool is_version_full() const;
   std::optional<Quality> quality_before(uint32_t version) const;
   void note_evaluations(const std::optional<Quality>& quality, bool was_wanted);
   void count_notes(uint32_t version, const DelayNotes& notes);
@@ -186,7 +192,6 @@ struct Coordinator::State {
   void log_stage(uint32_t version, TaskStage stage, const StageDecision& decision);
 
   // ---- Who is out of the open stage ----
-  bool is_out_of_stage(uint32_t device, uint64_t now_ms) const;
   void note_barred(uint32_t device, uint64_t now_ms);
   void review_barred(uint64_t now_ms);
   uint32_t asked_count() const { return ledger.fleet().asked_count() - ledger.fleet().barred_count(); }
@@ -196,8 +201,6 @@ struct Coordinator::State {
   bool awaits_answers() const;
 
   // ---- What can never work ----
-  bool may_try_again(const DeviceRow& device, uint64_t now_ms) const;
-  bool is_task_barred(const DeviceRow& device, uint64_t now_ms) const;
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
@@ -205,14 +208,13 @@ struct Coordinator::State {
   std::vector<BlockedGroup> blocked_groups();
   bool is_decidable() const;
   Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);
-  bool is_share_used(uint32_t device) const;
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
 
   // ---- In ----
   void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
-  void log_lacks(const DeviceRow& device, const gs_Hello& hello);
+  void log_lacks(const FleetDevice& device, const gs_Hello& hello);
   void compare_mark(uint32_t device, const gs_Hello& hello, uint64_t now_ms);
-  void forgive_fork(DeviceRow* row, uint64_t now_ms);
+  void forgive_fork(FleetDevice* row, uint64_t now_ms);
   JournalMark next_mark(SessionId id, uint64_t now_ms);
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
@@ -235,22 +237,16 @@ struct Coordinator::State {
   bool send_sync(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
+  void log_share(FleetDevice& device, uint32_t index);
   void issue_task(uint32_t device, uint64_t now_ms);
-  uint32_t task_step_count(uint32_t device, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device, uint64_t now_ms);
   void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
+  AckedPull pull_after(const Upload& upload) const;
   void judge_again(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
-  uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
                        FoldInput* input);
-  uint64_t said_base(const Upload& upload) const;
-  bool is_of_base(const Upload& upload) const;
-  gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
-  UpdateNotes take_notes(const UpdateNotes& said);
-  bool is_too_stale(const Upload& upload) const;
-  gs_Reason find_answer_fault(uint32_t index, const Upload& upload) const;
   gs_Reason judge_update(uint32_t index, const Upload& upload, uint64_t now_ms);
   gs_Reason judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms);
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
@@ -259,15 +255,14 @@ struct Coordinator::State {
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
                         uint64_t now_ms);
   uint32_t said_clip(uint32_t index, const Upload& upload) const;
-  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required,
-                uint32_t clip_scale = 0);
+  void send_ack(SessionId id, uint32_t task_sequence, const UploadStart& start, uint32_t clip_scale);
   bool send_judged_ack(SessionId id, uint32_t device, const Upload& upload, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms);
   void drop_session(SessionId id);
   bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
-  void log_of(DeviceRow& device, const EventRow& event, Fields fields, uint64_t now_ms);
+  void log_of(FleetDevice& device, const EventRow& event, Fields fields, uint64_t now_ms);
   bool may_copy(uint32_t device, const SyncPlan& plan, uint64_t now_ms);
   void log_refusal(const EventRow& event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
 };

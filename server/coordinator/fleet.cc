@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/base/crc32c.h"
+#include "server/coordinator/device_rules.h"
 #include "server/run/fold_keys.h"
 #include "server/run/names.h"
 #include "server/run/run_core.h"
@@ -24,12 +24,6 @@ constexpr uint8_t kFormOfAttendance = 3;
 
 constexpr const char* kLackedNetwork = "network";
 constexpr const char* kLackedSamples = "samples";
-
-bool is_final(gs_Reason reason) {
-  return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK ||
-         reason == gs_Reason_REASON_PRIVACY;
-}
 
 bool lacks_alone(const std::string& lacks, const char* kind) {
   return lacks.starts_with(std::string(kind) + ":") && lacks.find(',') == std::string::npos;
@@ -96,7 +90,7 @@ void Fleet::revoke(uint32_t index) {
   at(index).is_revoked = true;
   active_.set(index, false);
   member_count_ -= places_[index].is_chosen ? 1 : 0;
-  barred_count_ -= at(index).stages.is_barred ? 1 : 0;
+  barred_count_ -= at(index).session.is_barred ? 1 : 0;
 }
 
 void Fleet::restore(uint32_t index) {
@@ -104,17 +98,17 @@ void Fleet::restore(uint32_t index) {
   at(index).is_revoked = false;
   active_.set(index, true);
   member_count_ += places_[index].is_chosen ? 1 : 0;
-  barred_count_ += at(index).stages.is_barred ? 1 : 0;
+  barred_count_ += at(index).session.is_barred ? 1 : 0;
 }
 
-DeviceRow& Fleet::at(uint32_t index) {
+FleetDevice& Fleet::at(uint32_t index) {
   GS_ASSERT(contains(index));
   ++visit_count_;
   touch(index);
   return devices_[index];
 }
 
-const DeviceRow& Fleet::at(uint32_t index) const {
+const FleetDevice& Fleet::at(uint32_t index) const {
   GS_ASSERT(contains(index));
   ++visit_count_;
   return devices_[index];
@@ -138,7 +132,7 @@ void Fleet::settle() {
 }
 
 void Fleet::count_again(uint32_t index) {
-  const DeviceRow& device = std::as_const(*this).at(index);
+  const FleetDevice& device = std::as_const(*this).at(index);
   Place& place = places_[index];
   const VersionStanding before = std::exchange(place.standing, find_standing(index));
   for (StandingCounts* const counts : {&of_active_, &of_members_, &of_seen_}) {
@@ -149,35 +143,30 @@ void Fleet::count_again(uint32_t index) {
   }
   blocked_.set(index, place.standing == VersionStanding::kBlocked);
   unable_.set(index, cannot_evaluate(device));
-  if (!place.is_of_version && (place.standing == VersionStanding::kAnswered || is_refused(device))) {
+  if (!place.is_of_version &&
+      (place.standing == VersionStanding::kAnswered || is_refused(device.row, device.session, open_version_))) {
     place.is_of_version = true;
     of_version_.push_back(index);
   }
 }
 
-bool Fleet::cannot_evaluate(const DeviceRow& device) const {
-  return !device.is_revoked && device.is_heard && !device.image.can_evaluate;
-}
-
-// In the open version, so that it gets no more tasks in it.
-bool Fleet::is_refused(const DeviceRow& device) const {
-  const bool was_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
-                           device.refusals.version == open_version_ && !device.refusals.is_forgiven;
-  return was_refused && (device.refusals.count >= kRefusedTasksMax || is_final(device.judged.reason));
+bool Fleet::cannot_evaluate(const FleetDevice& device) const {
+  return !device.is_revoked && device.session.is_heard && !device.session.image.can_evaluate;
 }
 
 bool Fleet::is_blocked(uint32_t index) const {
-  const DeviceRow& device = at(index);
-  return !device.is_capable || device.stages.is_barred || is_refused(device);
+  const FleetDevice& device = at(index);
+  return !device.session.is_capable || device.session.is_barred ||
+         is_refused(device.row, device.session, open_version_);
 }
 
 VersionStanding Fleet::find_standing(uint32_t index) const {
-  const DeviceRow& device = at(index);
-  return device.is_revoked                                                         ? VersionStanding::kOut
-         : open_version_ != kNoVersion && device.answered_version == open_version_ ? VersionStanding::kAnswered
-         : is_blocked(index)                                                       ? VersionStanding::kBlocked
-         : device.is_heard                                                         ? VersionStanding::kReady
-                                                                                   : VersionStanding::kSilent;
+  const FleetDevice& device = at(index);
+  return device.is_revoked                                                             ? VersionStanding::kOut
+         : open_version_ != kNoVersion && device.row.answered_version == open_version_ ? VersionStanding::kAnswered
+         : is_blocked(index)                                                           ? VersionStanding::kBlocked
+         : device.session.is_heard                                                     ? VersionStanding::kReady
+                                                                                       : VersionStanding::kSilent;
 }
 
 // Devices that were noted before are counted later, and by this version: some may have answered it already.
@@ -269,7 +258,7 @@ std::string Fleet::find_miscount() const {
   StandingCounts seen = {};
   for (uint32_t index = 0; index < size(); ++index) {
     const Place& place = places_[index];
-    const DeviceRow& device = devices_[index];
+    const FleetDevice& device = devices_[index];
     ++active[static_cast<size_t>(place.standing)];
     chosen[static_cast<size_t>(place.standing)] += place.is_chosen ? 1 : 0;
     seen[static_cast<size_t>(place.standing)] += attendance_.is_awaited(index) ? 1 : 0;
@@ -284,21 +273,6 @@ std::string Fleet::find_miscount() const {
                                                                            : "the counts are not those of the devices";
 }
 
-void Fleet::exchange_device(StateArchive& io, DeviceRow& device) const {
-  const auto exchange_judged = [&io](JudgedTask& one) {
-    io.values(one.task_sequence, one.verdict, one.reason, one.version, one.staleness_weight, one.record_sequence);
-  };
-  IssuedTask& task = device.task;
-  io.values(task.sequence, task.version, task.record_sequence, task.issued_ms, task.steps, task.samples, task.is_open);
-  io.values(device.step_time_us, device.answered_version, device.refusals.version, device.refusals.count);
-  exchange_judged(device.judged);
-  exchange_judged(device.accepted);
-  DeviceWork& work = device.tally;
-  io.values(work.rounds_joined, work.updates_folded, work.updates_late, work.updates_partial, work.last_staleness,
-            work.last_steps, work.last_steps_asked, work.tasks_refused, work.judged_version);
-  io.values(device.stages.refuses_units, device.stages.is_left_out);
-}
-
 // Where members are chosen, a device that the checkpoint does not know is asked from the next version on.
 void Fleet::exchange(StateArchive& io, uint32_t version) {
   bool has_cohort = has_cohort_;
@@ -310,7 +284,7 @@ void Fleet::exchange(StateArchive& io, uint32_t version) {
   Cohort cohort;
   cohort.population = has_cohort ? std::max(count, 1U) : 0;
   for (uint32_t index = 0; index < std::min(count, size()); ++index) {
-    exchange_device(io, at(index));
+    at(index).row.exchange(io);
     bool is_one = is_member(index);
     io.values(is_one);
     if (has_cohort && is_one) {
@@ -333,10 +307,10 @@ void Fleet::exchange(StateArchive& io, uint32_t version) {
 }
 
 void Fleet::set_barred(uint32_t index, bool is_barred) {
-  DeviceRow& device = at(index);
-  barred_count_ += !device.is_revoked && is_barred && !device.stages.is_barred ? 1 : 0;
-  barred_count_ -= !device.is_revoked && !is_barred && device.stages.is_barred ? 1 : 0;
-  device.stages.is_barred = is_barred;
+  FleetDevice& device = at(index);
+  barred_count_ += !device.is_revoked && is_barred && !device.session.is_barred ? 1 : 0;
+  barred_count_ -= !device.is_revoked && !is_barred && device.session.is_barred ? 1 : 0;
+  device.session.is_barred = is_barred;
 }
 
 bool Fleet::is_member(uint32_t index) const {
@@ -396,23 +370,6 @@ std::string Fleet::unable_to_evaluate() {
   }
   names.add_unnamed(unable_.count() - named);
   return names.text();
-}
-
-SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
-  const DeviceRow& device = at(index);
-  if (task_sequence == 0 || task_sequence > device.task.sequence) {
-    return SequenceState::kUnknown;
-  }
-  if (task_sequence == device.judged.task_sequence || task_sequence == device.accepted.task_sequence) {
-    return SequenceState::kJudged;
-  }
-  return task_sequence == device.task.sequence && device.task.is_open ? SequenceState::kOpen
-                                                                      : SequenceState::kSuperseded;
-}
-
-const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) const {
-  const DeviceRow& device = at(index);
-  return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
 std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest,
@@ -475,19 +432,5 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
 bool lacks_network_alone(const std::string& lacks) { return lacks_alone(lacks, kLackedNetwork); }
 
 bool lacks_samples_alone(const std::string& lacks) { return lacks_alone(lacks, kLackedSamples); }
-
-uint32_t image_crc32c(const gs_Hello& hello) {
-  const gs_Capabilities& has = hello.capabilities;
-  std::string text = std::string(hello.firmware_version) + "\n" + hello.board;
-  for (const uint32_t word :
-       {has.manifolds, has.solvers, has.estimators, has.encodings, has.arena_size, has.features}) {
-    text += "\n" + std::to_string(word);
-  }
-  for (pb_size_t i = 0; i < has.problems_count; ++i) {
-    text += std::string("\n") + has.problems[i];
-  }
-  text += hello.network_digest == 0 ? "" : "\n" + std::to_string(hello.network_digest);
-  return crc32c(0, reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
 
 }  // namespace gradstream

@@ -1,10 +1,4 @@
-// Who takes part in a run: for each enrolled device its last task, its last verdict and what its sessions said.
-//
-// Exactly once rests here. Each device's task sequences are issued strictly increasing, and two of its verdicts are
-// kept: that of the last judged task and that of the last accepted one. Reason for the second: a device that is reset
-// between an Ack and its next upload comes back with the accepted update as its pending one. Its next task may have
-// been abandoned by then. From the first verdict alone it would learn "superseded", and lose the correction that
-// follows from its update.
+// Who takes part in a run: for each enrolled device what the journal says of it, and what its sessions said.
 #ifndef GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 #define GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 
@@ -15,164 +9,25 @@
 #include <vector>
 
 #include "runtime/wire/codec.h"
-#include "server/base/rate_limit.h"
 #include "server/base/state_archive.h"
 #include "server/coordinator/attendance.h"
 #include "server/coordinator/device_ranks.h"
+#include "server/coordinator/device_row.h"
+#include "server/coordinator/device_session.h"
 #include "server/coordinator/share_window.h"
-#include "server/journal/journal_head.h"
 #include "server/rules/enrolment.h"
 #include "server/run/participation.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
 
-inline constexpr uint32_t kNoVersion = 0xffffffffU;
-
-// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
-// the same way would fail for ever.
-inline constexpr uint32_t kRefusedTasksMax = 3;
-
-// The verdict of one judged task, as its Ack says.
-struct JudgedTask {
-  uint32_t task_sequence = 0;  // 0: none yet
-  gs_Verdict verdict = gs_Verdict_VERDICT_NONE;
-  gs_Reason reason = gs_Reason_REASON_NONE;
-  uint32_t version = 0;  // the version that the update went into; 0: none
-  float staleness_weight = 0;
-  uint64_t record_sequence = 0;  // of the journal record: the Ack waits for it
-  friend bool operator==(const JudgedTask&, const JudgedTask&) = default;
-};
-
-// What was wrong with the numbers of a refused task or update, and what would do; what one end has told the other.
-struct Complaint {
-  uint32_t task_sequence = 0;  // 0: there is none
-  uint32_t sample = 0;         // 1 + number of the device's sample that the problem never takes; 0: of an update
-  float value = 0;             // takes part if least < most
-  float least = 0;
-  float most = 0;
-  uint32_t fold_scale_log2 = 0;          // 1 + a value of the key that would do; 0: none
-  float step_size = 0;                   // as well
-  uint32_t column = 0;                   // 1 + number of the column of the samples that it is about; 0: about none
-  gs_Floor floor = gs_Floor_FLOOR_NONE;  // of the device's owner, that the task went below
-  bool has_value() const { return least < most; }
-};
-
-// The task that a device was issued last, as the journal says.
-struct IssuedTask {
-  uint32_t sequence = 0;         // highest issued; 0: none
-  uint32_t version = 0;          // its base version
-  uint64_t record_sequence = 0;  // of its kTaskIssued: the Task waits for it
-  uint64_t issued_ms = 0;
-  uint32_t steps = 0;    // local steps that it asks for
-  uint16_t samples = 1;  // N_i of its update, where the rule weighs by it
-  bool is_open = false;  // issued, not judged
-};
-
-// What a device has done in the run, as the journal says.
-struct DeviceWork {
-  uint32_t rounds_joined = 0;  // in which it took part: accepted answers
-  uint64_t updates_folded = 0;
-  uint64_t updates_late = 0;
-  uint64_t updates_partial = 0;   // of both
-  uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
-  uint32_t last_steps = 0;        // ... local steps done ...
-  uint32_t last_steps_asked = 0;  // ... and asked
-  uint64_t tasks_refused = 0;     // updates refused, and tasks that the device refused
-  uint32_t judged_version = 0;    // of the record of its last verdict
-};
-
-// Tasks that ended in a refusal. version and count are the journal's, the rest is lost when the server restarts.
-struct DeviceRefusals {
-  uint32_t version = kNoVersion;  // the last version with such a task ...
-  uint32_t count = 0;             // ... and how many it had
-  bool is_for_good = false;       // with the image and the data that the device has
-  gs_Reason for_good = gs_Reason_REASON_NONE;
-  bool is_forgiven = false;  // the device began anew since its last refusal, and may answer now
-  uint64_t last_ms = 0;      // of its last refusal; 0: none
-  Complaint complaint;       // of its last refusal
-  // By a floor of its owner it gives nothing to the stages of units, or to START and TRIALS. It may train all the same.
-  bool keeps_sums = false;
-  bool keeps_trials = false;
-};
-
-// What keeps a device out of stages before training.
-struct DeviceStages {
-  bool refuses_units = false;  // the journal: its owner does not let sums out
-  bool is_left_out = false;    // the journal: its numbers were beyond belief
-  bool is_barred = false;      // it gives nothing to the open stage: nobody waits for it
-};
-
-// What a device's last Hello says of its image.
-struct DeviceImage {
-  uint32_t crc32c = 0;   // over all of it
-  std::string lacks;     // for the run, as lacking() has it
-  std::string problems;  // that it can do, joined by commas
-  std::string firmware_version;
-  std::string board;
-  uint32_t arena_size = 0;  // bytes
-  uint32_t features = 0;    // bit n: gs_Feature n
-  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
-  bool can_evaluate = false;  // on samples held out; else it trains on all
-};
-inline bool has_feature(const DeviceImage& image, gs_Feature feature) {
-  return (image.features >> static_cast<uint32_t>(feature) & 1U) != 0;
-}
-
-// How often a device does what costs the server something, and what the log has of it.
-struct DeviceMeters {
-  RateMeter messages;
-  RateMeter new_tasks;         // in place of one that it had in the same version
-  RateMeter copies;            // of a model that it was sent in the same version, in pieces of kCopyPieceSize
-  RateMeter refusal_lines;     // of the log ...
-  uint64_t lines_dropped = 0;  // ... since the last one that was written
-  RateMeter notice_lines;      // of the log, about anything else that it does
-  uint64_t notices_dropped = 0;
-  bool is_told_slow = false;   // the log has it
-  bool is_told_share = false;  // as well: that it waits, as it has given its share
-  uint64_t outlier_ms = 0;     // when the log had its last update_outlier; 0: never
-};
-
-struct DeviceRow {
+// A device that is enrolled in the run.
+struct FleetDevice {
   std::string name;
   bool is_revoked = false;                              // or disabled, or pending: takes no part
   gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
-
-  // What the journal says.
-  IssuedTask task;
-  uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
-  JudgedTask judged;
-  JudgedTask accepted;                     // the last one folded, in time or late
-  uint32_t answered_version = kNoVersion;  // last version that it answered in time
-  DeviceRefusals refusals;
-  DeviceWork tally;
-  DeviceStages stages;
-
-  // What its sessions said; lost when the server restarts.
-  uint64_t session = 0;  // live session; 0: none
-  bool is_capable = true;
-  bool is_heard = false;  // it has said Hello
-  DeviceImage image;
-  DeviceMeters meters;
-  uint32_t content_task = 0;            // of its last whole upload ...
-  uint32_t content_crc32c = 0;          // ... which must not change when it is sent again
-  uint64_t limited_until_ms = 0;        // it was told to stay away until then at least
-  uint32_t asked_version = kNoVersion;  // that it was last issued a task of, or sent the model of
-  uint32_t sample_count = 0;
-  uint32_t version_held = 0;
-  uint64_t last_seen_ms = 0;
-  uint64_t snapshots_sent = 0;
-  JournalMark mark;        // that it was told of last, by a Welcome or a Task
-  uint64_t forked_ms = 0;  // when it last said one that does not fit (Coordinator::on_mark_compared()); 0: none counts
-  uint64_t ahead_ms = 0;   // when it last held a version that is not there yet; 0: that counts no more
-  gs_StatusReport report = {};
-};
-
-enum class SequenceState : uint8_t {
-  kUnknown,     // never issued to this device
-  kOpen,        // issued and not judged
-  kJudged,      // the last judged or the last accepted one: its verdict is known
-  kSuperseded,  // lower than one of these
+  DeviceRow row;
+  DeviceSession session;
 };
 
 // Names for one line of a log: the first kNameCountMax of them and how many more there are, "a,b,c,+997"; "none".
@@ -215,8 +70,8 @@ class Fleet : public Enrolment {
   uint32_t add(const std::string& name);  // its enrolment index
   uint32_t size() const { return static_cast<uint32_t>(devices_.size()); }
   bool contains(uint32_t index) const { return index < devices_.size(); }
-  DeviceRow& at(uint32_t index);
-  const DeviceRow& at(uint32_t index) const;
+  FleetDevice& at(uint32_t index);
+  const FleetDevice& at(uint32_t index) const;
   // Of one that takes part, and back.
   void revoke(uint32_t index);
   void restore(uint32_t index);
@@ -276,13 +131,9 @@ class Fleet : public Enrolment {
   // Names of the active devices that have said they cannot evaluate, as a NameList.
   std::string unable_to_evaluate();
 
-  SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
   // What the journal says of each device, of a checkpoint. A fleet that reads it may have more devices, which were
   // enrolled later, and never fewer. Who is revoked is not the journal's. A reader opens `version`.
   void exchange(StateArchive& io, uint32_t version);
-
-  // The verdict of a task that is kJudged.
-  const JudgedTask& judged_task(uint32_t index, uint32_t task_sequence) const;
 
   // Uses of at(), here and elsewhere: what tests hold a version's cost to.
   uint64_t visit_count() const { return visit_count_; }
@@ -297,9 +148,8 @@ class Fleet : public Enrolment {
     bool is_touched = false;     // is in touched_
     bool is_of_version = false;  // is in of_version_
   };
-  bool is_refused(const DeviceRow& device) const;
   VersionStanding find_standing(uint32_t index) const;
-  bool cannot_evaluate(const DeviceRow& device) const;
+  bool cannot_evaluate(const FleetDevice& device) const;
   void touch(uint32_t index);
   void settle();
   void count_again(uint32_t index);
@@ -308,9 +158,8 @@ class Fleet : public Enrolment {
   // Those that were seen and take part; none where everybody is awaited.
   uint32_t seen_count() const;
   uint32_t member_count() const { return has_cohort_ ? member_count_ : active_count(); }
-  void exchange_device(StateArchive& io, DeviceRow& device) const;
 
-  std::vector<DeviceRow> devices_;
+  std::vector<FleetDevice> devices_;
   std::vector<Place> places_;
   DeviceRanks active_;
   DeviceRanks blocked_;  // VersionStanding::kBlocked
@@ -340,9 +189,6 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
 bool lacks_network_alone(const std::string& lacks);
 // Whether samples are all that it lacks.
 bool lacks_samples_alone(const std::string& lacks);
-
-// A checksum over all that a Hello says of the device's image; another one: the device has another image.
-uint32_t image_crc32c(const gs_Hello& hello);
 
 }  // namespace gradstream
 

@@ -128,32 +128,19 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
 
 Status Ledger::apply_task(const JournalRecord& record) {
   if (!has_version() || is_paused() || !fleet_.contains(record.device()) || record.version() != version() ||
-      record.task_sequence() != fleet_.at(record.device()).task.sequence + 1 ||
+      record.task_sequence() != fleet_.at(record.device()).row.task.sequence + 1 ||
       record.task_step_count() > parameters_.local->local_step_count || record.task_sample_count() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device());
+  FleetDevice& device = fleet_.at(record.device());
   const uint16_t samples = memory_weight(parameters_, record.task_sample_count());
   if (weighs_updates(parameters_)) {
-    open_.samples.give(device.task.sequence == 0 ? uint16_t{0} : device.task.samples, samples);
+    open_.samples.give(device.row.task.sequence == 0 ? uint16_t{0} : device.row.task.samples, samples);
   }
-  device.task.sequence = record.task_sequence();
-  device.task.version = record.version();
-  device.task.record_sequence = record.sequence();
-  device.task.steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
-  device.task.samples = samples;
-  device.task.issued_ms = record.time_ms();
-  device.task.is_open = true;
+  const uint32_t steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
+  follow_task(record, steps, samples, &device.row);
   fleet_.shares().add_task(record.device());
   return Status::kOk;
-}
-
-void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
-  device.task.is_open = false;
-  device.tally.judged_version = record.version();
-  device.judged = {
-      record.task_sequence(), static_cast<gs_Verdict>(record.verdict()), static_cast<gs_Reason>(record.reason()), 0, 0,
-      record.sequence()};
 }
 
 Status Ledger::prepare_fold(const FoldInput& input) {
@@ -177,20 +164,20 @@ FoldInput Ledger::input_of(const JournalRecord& record) const {
   input.base_version = record.base_version();
   input.steps_done = record.steps_done();
   input.weight = static_cast<uint16_t>(record.weight());
-  input.sample_count = fleet_.at(record.device()).task.samples;
+  input.sample_count = fleet_.at(record.device()).row.task.samples;
   input.inverse_participation = record.inverse_participation();
   return input;
 }
 
 Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   if (!fleet_.contains(record.device()) ||
-      fleet_.sequence_state(record.device(), record.task_sequence()) != SequenceState::kOpen || is_over()) {
+      sequence_state(fleet_.at(record.device()).row, record.task_sequence()) != SequenceState::kOpen || is_over()) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device());
+  FleetDevice& device = fleet_.at(record.device());
   const bool is_late = record.verdict() == gs_Verdict_VERDICT_LATE;
   if ((!is_late && record.verdict() != gs_Verdict_VERDICT_FOLDED) || record.version() != version() + 1 ||
-      record.base_version() != device.task.version || is_late != (record.base_version() < version()) ||
+      record.base_version() != device.row.task.version || is_late != (record.base_version() < version()) ||
       record.weight() == 0 || record.weight() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
@@ -199,7 +186,6 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   FoldInput input = input_of(record);
   if (has_own_answers(stage())) {
     GS_TRY(apply_answer(record));
-    device.stages.refuses_units = device.stages.refuses_units && !is_of_units(stage());  // its owner has thought again
   } else if (source == FoldSource::kLive) {
     GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
     aggregator_->commit();
@@ -213,47 +199,28 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
     GS_TRY(aggregator_->add(input));
   }
   count_line(record, notes);
-  judge(device, record);
-  device.tally.rounds_joined += asks_everybody() ? 0 : 1;
-  device.judged.version = record.version();
-  device.judged.staleness_weight = staleness_of(parameters_, record);
-  device.accepted = device.judged;
+  const bool is_partial = record.steps_done() < device.row.task.steps;
+  follow_update(
+      record, {staleness_of(parameters_, record), !asks_everybody(), has_own_answers(stage()) && is_of_units(stage())},
+      &device.row);
   fleet_.note_seen(record.device());
   fleet_.shares().add_update(record.device());
-  if (is_late) {
-    ++device.tally.updates_late;
-    ++tally_.late_count;
-  } else {
-    device.answered_version = record.base_version();
-    ++device.tally.updates_folded;
-    ++tally_.on_time_count;
-  }
-  device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
-  const bool is_partial = record.steps_done() < device.task.steps;
+  ++(is_late ? tally_.late_count : tally_.on_time_count);
   tally_.partial_count += is_partial ? 1 : 0;
-  device.tally.updates_partial += is_partial ? 1 : 0;
-  device.tally.last_staleness = record.staleness();
-  device.tally.last_steps = record.steps_done();
-  device.tally.last_steps_asked = device.task.steps;
   tally_.losses.take(record);
   return Status::kOk;
 }
 
 Status Ledger::apply_verdict(const JournalRecord& record) {
   if (!fleet_.contains(record.device()) ||
-      fleet_.sequence_state(record.device(), record.task_sequence()) != SequenceState::kOpen) {
+      sequence_state(fleet_.at(record.device()).row, record.task_sequence()) != SequenceState::kOpen) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device());
-  judge(device, record);
-  device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
-  if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
-    device.refusals.count = device.refusals.version == device.task.version ? device.refusals.count + 1 : 1;
-    device.refusals.version = device.task.version;
-    ++device.tally.tasks_refused;
+  FleetDevice& device = fleet_.at(record.device());
+  follow_verdict(record, &device.row);
+  if (device.row.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
     fleet_.note_seen(record.device());
   }
-  device.stages.refuses_units = device.stages.refuses_units || record.reason() == gs_Reason_REASON_UNITS_REFUSED;
   return Status::kOk;
 }
 
@@ -416,12 +383,18 @@ Cohort Ledger::next_cohort(const VersionRecord& next) const {
                        [this](uint32_t rank) { return fleet_.active_at(rank); });
 }
 
+// One step of one gradient or of one answer, or those of the run.
+uint32_t Ledger::steps_min() const {
+  const bool is_gradient = stage() == TaskStage::kStart && parameters_.local->solver != SolverId::kProjection;
+  return has_own_answers(stage()) || is_gradient || is_anchor_phase() ? 1 : parameters_.least_steps();
+}
+
 TaskTerms Ledger::task_terms() const {
   if (has_own_answers(stage())) {
     return {.solver = parameters_.local->solver,
             .batch_mode = BatchMode::kAll,
             .local_step_count = 1,
-            .steps_min = 1,
+            .steps_min = steps_min(),
             .step_size = stage_.fold->step_size(),
             .stage = stage(),
             .encoding = answer_encoding(stage())};
@@ -433,7 +406,7 @@ TaskTerms Ledger::task_terms() const {
             .batch_mode = parameters_.local->batch_mode,
             .batch_size = batch_size_at(parameters_, open_.round),
             .local_step_count = 1,
-            .steps_min = 1,
+            .steps_min = steps_min(),
             .step_size = stage_.fold->step_size(),
             .proximal = parameters_.local->proximal,
             .stage = stage()};
@@ -442,7 +415,7 @@ TaskTerms Ledger::task_terms() const {
     return {.solver = SolverId::kGradientStream,
             .batch_mode = BatchMode::kAll,
             .local_step_count = 1,
-            .steps_min = 1,
+            .steps_min = steps_min(),
             .step_size = 1};
   }
   const uint32_t period = parameters_.quality->evaluation_period;
@@ -451,7 +424,7 @@ TaskTerms Ledger::task_terms() const {
       .batch_mode = parameters_.local->batch_mode,
       .batch_size = batch_size_at(parameters_, open_.round),
       .local_step_count = parameters_.local->local_step_count,
-      .steps_min = parameters_.least_steps(),
+      .steps_min = steps_min(),
       .step_size = stage_.fold != nullptr ? stage_.fold->step_size()
                    : has_anchor_          ? local_step_
                                           : open_.step_size,
@@ -467,7 +440,7 @@ Real Ledger::inverse_participation(uint32_t device) const {
     return 1;
   }
   return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device,
-                                           fleet_.at(device).tally.rounds_joined, open_.round);
+                                           fleet_.at(device).row.tally.rounds_joined, open_.round);
 }
 
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {
@@ -610,11 +583,11 @@ namespace {
 
 // What a device is to the open version, by the journal alone.
 std::string standing_text(const Fleet& fleet, uint32_t index) {
-  const DeviceStages& stages = fleet.at(index).stages;
+  const DeviceRow& row = fleet.at(index).row;
   const uint32_t given = fleet.shares().update_count(index);
   return std::string(fleet.is_member(index) ? " member" : "") + (fleet.is_seen(index) ? " seen" : "") +
-         (given > 0 ? " given=" + std::to_string(given) : "") + (stages.refuses_units ? " refuses_units" : "") +
-         (stages.is_left_out ? " left_out" : "");
+         (given > 0 ? " given=" + std::to_string(given) : "") + (row.refuses_units ? " refuses_units" : "") +
+         (row.is_left_out ? " left_out" : "");
 }
 
 }  // namespace
@@ -673,18 +646,19 @@ std::string Ledger::state_text() const {
     text += "log=" + std::to_string(logged.record.version) + " digest=" + hex(logged.record.digest) + "\n";
   }
   for (uint32_t i = 0; i < fleet_.size(); ++i) {
-    const DeviceRow& device = fleet_.at(i);
-    text += "device=" + device.name + " task=" + std::to_string(device.task.sequence) + "@" +
-            std::to_string(device.task.version) + (device.task.is_open ? " open" : "") +
-            " steps=" + std::to_string(device.task.steps) + " step_us=" + std::to_string(device.step_time_us) +
-            " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
-            ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
-            std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
-            " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
-            std::to_string(device.accepted.version) + " joined=" + std::to_string(device.tally.rounds_joined) +
-            " refused=" + std::to_string(device.refusals.count) + standing_text(fleet_, i) +
-            " folded=" + std::to_string(device.tally.updates_folded) +
-            " late=" + std::to_string(device.tally.updates_late) + "\n";
+    const FleetDevice& device = fleet_.at(i);
+    text += "device=" + device.name + " task=" + std::to_string(device.row.task.sequence) + "@" +
+            std::to_string(device.row.task.version) + (device.row.task.is_open ? " open" : "") +
+            " steps=" + std::to_string(device.row.task.steps) + " step_us=" + std::to_string(device.row.step_time_us) +
+            " judged=" + std::to_string(device.row.judged.task_sequence) + ":" +
+            std::to_string(device.row.judged.verdict) + ":" + std::to_string(device.row.judged.reason) + ":" +
+            std::to_string(device.row.judged.version) + ":" + std::to_string(device.row.judged.record_sequence) +
+            " answered=" + std::to_string(device.row.answered_version) +
+            " accepted=" + std::to_string(device.row.accepted.task_sequence) + ":" +
+            std::to_string(device.row.accepted.version) + " joined=" + std::to_string(device.row.tally.rounds_joined) +
+            " refused=" + std::to_string(device.row.refusals.count) + standing_text(fleet_, i) +
+            " folded=" + std::to_string(device.row.tally.updates_folded) +
+            " late=" + std::to_string(device.row.tally.updates_late) + "\n";
   }
   return text;
 }

@@ -147,6 +147,8 @@ class Ledger {
   // The record, already applied, that closes the open version with what was folded.
   JournalRecord close_version(Trigger trigger, ClosingNotes* notes);
   TaskTerms task_terms() const;
+  // Local steps that an update of them has at least: task_terms().steps_min.
+  uint32_t steps_min() const;
   // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).
   Real inverse_participation(uint32_t device) const;
   // Whether the open version's fold takes an update, and if so what it adds there, for apply_prepared(). Codes of
@@ -271,7 +273,6 @@ class Ledger {
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger, std::optional<float> promise = {}) const;
   // Of the open version, whose record the replica has followed; step_status as close_version() says it.
   std::optional<float> promise_of(const VersionRecord& record, Status step_status) const;
-  void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
   Fleet fleet_;

@@ -12,7 +12,7 @@ namespace gradstream {
 uint64_t Ledger::update_count() const {
   uint64_t count = 0;
   for (uint32_t index = 0; index < fleet_.size(); ++index) {
-    count += fleet_.at(index).tally.updates_folded + fleet_.at(index).tally.updates_late;
+    count += fleet_.at(index).row.tally.updates_folded + fleet_.at(index).row.tally.updates_late;
   }
   return count;
 }

@@ -54,7 +54,7 @@ void Ledger::begin_stage(const VersionRecord& record) {
     stage_.train_version = version();
   }
   for (const uint32_t device : record.stage.left_out) {
-    fleet_.at(device).stages.is_left_out = true;
+    fleet_.at(device).row.is_left_out = true;
   }
   stage_.fold = make_stage_fold({&parameters_, &replica_, &arena_, stage_.step, stage_.units, stage_.decision});
 }

@@ -126,7 +126,7 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
     if (!device.is_active()) {
       fleet.revoke(device.index);
     }
-    fleet.at(device.index).answered_version = round.answered.contains(device.index) ? round.version : kNoVersion;
+    fleet.at(device.index).row.answered_version = round.answered.contains(device.index) ? round.version : kNoVersion;
   }
   VersionRecord opened;
   opened.version = round.version;
@@ -197,11 +197,12 @@ struct JournalView {
     progress = start.run_progress();
     quality = start.quality();
     for (uint32_t index = 0; index < start.fleet().size(); ++index) {
-      const DeviceRow& row = start.fleet().at(index);
-      if (row.task.sequence > 0) {
-        tallies[index] = {row.task.sequence,       row.tally.updates_folded, row.tally.updates_late,
-                          row.tally.tasks_refused, row.task.sequence,        static_cast<uint32_t>(row.judged.verdict),
-                          row.tally.judged_version};
+      const FleetDevice& row = start.fleet().at(index);
+      if (row.row.task.sequence > 0) {
+        tallies[index] = {row.row.task.sequence,       row.row.tally.updates_folded,
+                          row.row.tally.updates_late,  row.row.tally.tasks_refused,
+                          row.row.task.sequence,       static_cast<uint32_t>(row.row.judged.verdict),
+                          row.row.tally.judged_version};
       }
     }
     for (uint32_t index = 0; index < start.fleet().size(); ++index) {

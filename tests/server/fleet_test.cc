@@ -12,37 +12,18 @@
 namespace gradstream {
 namespace {
 
-TEST(Fleet, WhatASequenceIsWorth) {
-  Fleet fleet({"a"});
-  DeviceRow& device = fleet.at(0);
-  EXPECT_EQ(fleet.sequence_state(0, 0), SequenceState::kUnknown);
-  EXPECT_EQ(fleet.sequence_state(0, 1), SequenceState::kUnknown);
-  device.task.sequence = 5;
-  device.task.is_open = true;
-  device.judged.task_sequence = 3;
-  EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kOpen);
-  EXPECT_EQ(fleet.sequence_state(0, 4), SequenceState::kSuperseded);  // a newer task was issued over it
-  EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kJudged);
-  EXPECT_EQ(fleet.sequence_state(0, 2), SequenceState::kSuperseded);
-  EXPECT_EQ(fleet.sequence_state(0, 6), SequenceState::kUnknown);
-  device.judged.task_sequence = 5;
-  device.task.is_open = false;
-  EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kJudged);
-  EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kSuperseded);
-}
-
 TEST(Fleet, NamesWhoIsMissing) {
   Fleet fleet({"a", "b", "c"});
   EXPECT_EQ(fleet.add("d"), 3U);
   EXPECT_EQ(fleet.active_count(), 4U);
   EXPECT_EQ(fleet.missing(), "a,b,c,d") << "no version is open yet";
   fleet.begin_version(2, {});
-  fleet.at(1).answered_version = 2;
+  fleet.at(1).row.answered_version = 2;
   fleet.revoke(2);
   EXPECT_EQ(fleet.active_count(), 3U);
   EXPECT_EQ(fleet.missing(), "a,d");
-  fleet.at(0).answered_version = 2;
-  fleet.at(3).answered_version = 2;
+  fleet.at(0).row.answered_version = 2;
+  fleet.at(3).row.answered_version = 2;
   EXPECT_EQ(fleet.missing(), "none");
   fleet.restore(2);
   EXPECT_EQ(fleet.active_count(), 4U);
@@ -55,11 +36,11 @@ TEST(Fleet, NamesWhoIsMissing) {
 // `gradstream status` knows the answers before it opens the version that they are of.
 TEST(Fleet, CountsAnswersThatWereKnownBeforeTheirVersion) {
   Fleet fleet({"a", "b", "c"});
-  fleet.at(1).answered_version = 2;
+  fleet.at(1).row.answered_version = 2;
   fleet.begin_version(2, {});
   EXPECT_EQ(fleet.missing(), "a,c");
   EXPECT_EQ(fleet.find_miscount(), "");
-  fleet.at(0).answered_version = 3;
+  fleet.at(0).row.answered_version = 3;
   fleet.begin_version(3, {3, {0, 2}});
   EXPECT_EQ(fleet.missing_names(), std::vector<std::string>{"c"});
   EXPECT_EQ(fleet.find_miscount(), "");
@@ -85,7 +66,7 @@ TEST(Fleet, MembersAreAskedUntilTheLastOfThemHasLeft) {
   EXPECT_EQ(fleet.add("late"), 5U);
   EXPECT_FALSE(fleet.is_asked(5)) << "it was not among those that could be chosen";
   EXPECT_EQ(fleet.missing(), "d1,d3");
-  fleet.at(1).answered_version = 1;
+  fleet.at(1).row.answered_version = 1;
   EXPECT_EQ(fleet.missing_names(), std::vector<std::string>{"d3"});
   fleet.revoke(1);
   fleet.revoke(3);
@@ -106,31 +87,31 @@ TEST(Fleet, CountsWhatDevicesAreToTheOpenVersion) {
   uint32_t version = 0;
   for (int i = 0; i < 3000; ++i) {
     const uint32_t index = draw.next() % fleet.size();
-    DeviceRow& device = fleet.at(index);
+    FleetDevice& device = fleet.at(index);
     switch (draw.next() % 10) {
       case 0:
         device.is_revoked ? fleet.restore(index) : fleet.revoke(index);
         break;
       case 1:
-        device.is_heard = !device.is_heard;
+        device.session.is_heard = !device.session.is_heard;
         break;
       case 2:
-        device.is_capable = !device.is_capable;
+        device.session.is_capable = !device.session.is_capable;
         break;
       case 3:
-        device.answered_version = version;
+        device.row.answered_version = version;
         break;
       case 4:
-        fleet.set_barred(index, !device.stages.is_barred);
+        fleet.set_barred(index, !device.session.is_barred);
         break;
       case 5:
-        device.judged.verdict = gs_Verdict_VERDICT_REFUSED;
-        device.refusals.version = version;
-        device.refusals.count = draw.next() % 5;
-        device.refusals.is_forgiven = draw.next() % 2 == 0;
+        device.row.judged.verdict = gs_Verdict_VERDICT_REFUSED;
+        device.row.refusals.version = version;
+        device.row.refusals.count = draw.next() % 5;
+        device.session.refusals.is_forgiven = draw.next() % 2 == 0;
         break;
       case 6:
-        device.image.can_evaluate = !device.image.can_evaluate;
+        device.session.image.can_evaluate = !device.session.image.can_evaluate;
         break;
       case 7:
         if (draw.next() % 4 == 0) {
@@ -158,7 +139,7 @@ TEST(Fleet, NamesWhoCannotEvaluate) {
   Fleet fleet(names_of_many(30));
   EXPECT_EQ(fleet.unable_to_evaluate(), "none") << "nobody was heard";
   for (uint32_t index = 10; index < 20; ++index) {
-    fleet.at(index).is_heard = true;
+    fleet.at(index).session.is_heard = true;
   }
   fleet.revoke(10);
   EXPECT_EQ(fleet.unable_to_evaluate(), "d11,d12,d13,d14,d15,d16,d17,d18,+1");
@@ -199,13 +180,6 @@ TEST(Fleet, NamesTheNetworkThatADeviceLacks) {
   EXPECT_FALSE(lacks_network_alone("problem:network"));
   p.model->network.clear();  // a run that an older release began, of a loss of its own
   EXPECT_EQ(lacking(p, capabilities, 7), "");
-}
-
-TEST(Fleet, AnotherNetworkIsAnotherImage) {
-  gs_Hello hello = good_hello(1);
-  const uint32_t without = image_crc32c(hello);
-  hello.network_digest = 7;
-  EXPECT_NE(image_crc32c(hello), without);
 }
 
 // A device that computes in another precision reads no model of this server, whatever encoding uploads have.

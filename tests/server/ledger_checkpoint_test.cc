@@ -73,7 +73,7 @@ TEST(LedgerCheckpoint, ALargerFleetReadsItAndASmallerOneDoesNot) {
   larger.exchange(io);
   EXPECT_TRUE(io.is_sound());
   EXPECT_TRUE(larger.fleet().is_member(4));
-  EXPECT_EQ(larger.fleet().at(4).task.sequence, 0U);
+  EXPECT_EQ(larger.fleet().at(4).row.task.sequence, 0U);
   names.resize(3);
   Ledger smaller(followed.server.parameters, names);
   StateArchive short_io(bytes);

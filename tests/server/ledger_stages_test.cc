@@ -59,7 +59,7 @@ TEST(LedgerStages, AReplayDecidesNothing) {
       ASSERT_EQ(ledger.apply(changed), is_wrong ? Status::kDataCorrupt : Status::kOk);
       if (!is_wrong) {
         EXPECT_EQ(ledger.open_stage().units, other.stage.units);
-        EXPECT_TRUE(ledger.fleet().at(2).stages.is_left_out);
+        EXPECT_TRUE(ledger.fleet().at(2).row.is_left_out);
       }
       break;
     }

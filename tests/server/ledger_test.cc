@@ -30,7 +30,7 @@ TEST(Ledger, FollowsACoordinatorsJournal) {
   EXPECT_EQ(ledger.version(), 3U);
   EXPECT_EQ(ledger.digest(), server.coordinator->model().digest());
   EXPECT_EQ(ledger.state_text(), server.coordinator->state_text());
-  EXPECT_EQ(ledger.fleet().at(2).tally.updates_folded, 3U);
+  EXPECT_EQ(ledger.fleet().at(2).row.tally.updates_folded, 3U);
 }
 
 // A decision goes by prepare_fold() and apply_prepared(), a replay by apply(): the state is the same after every
@@ -63,7 +63,7 @@ TEST(Ledger, ALiveDecisionIsItsReplay) {
         input.base_version = record.base_version();
         input.steps_done = record.steps_done();
         input.weight = static_cast<uint16_t>(record.weight());
-        input.sample_count = decided.fleet().at(record.device()).task.samples;
+        input.sample_count = decided.fleet().at(record.device()).row.task.samples;
         input.inverse_participation = record.inverse_participation();
         const std::vector<Real> bad(values.size(), 1e30F);
         input.values = bad;

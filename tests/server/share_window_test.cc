@@ -85,7 +85,7 @@ bool work(TestServer& server, uint32_t device) {
   server.pull(device, false, 0, 0);
   const gs_Task* const task = server.task(device);
   if (task == nullptr || task->version != server.coordinator->durable_version() ||
-      task->task_sequence == server.coordinator->fleet().at(device).judged.task_sequence) {
+      task->task_sequence == server.coordinator->fleet().at(device).row.judged.task_sequence) {
     return false;
   }
   server.upload(device, server.good_upload(device));
@@ -178,7 +178,7 @@ TEST(ShareWindowOfARun, NoTaskIsInVain) {
     const uint32_t device = i % 5 == 0 ? 1 + i % 3 : 0;
     server.pull(device, false, 0, 0);
     const gs_Task* const task = server.task(device);
-    if (task->task_sequence != server.coordinator->fleet().at(device).judged.task_sequence) {
+    if (task->task_sequence != server.coordinator->fleet().at(device).row.judged.task_sequence) {
       server.upload(device, server.good_upload(device));
       EXPECT_TRUE(server.ack(device)->verdict == gs_Verdict_VERDICT_FOLDED ||
                   server.ack(device)->verdict == gs_Verdict_VERDICT_LATE);
