@@ -2,9 +2,10 @@
 #
 #   lib/cmake/gradstream/        find_package(gradstream): gradstream::device, ::posix, ::c_port, ::runtime
 #   lib/pkgconfig/gradstream.pc  the same for a Makefile
-#   lib/gradstream/              the archives, Mbed TLS among them, apart from a system's own
+#   lib/gradstream/              the archives; those of Mbed TLS have names that no system's own have
 #   include/gradstream-VERSION/  the headers, as they stand in the tree; <gradstream/device.h> is in include/ there
 #
+# `./run package library` makes a Debian package of it. The target gradstream-dev builds the archives alone.
 # The packages of server and client take none of it: their tools name each file that they pack.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -37,7 +38,11 @@ foreach(target gradstream_mbedtls gradstream_mbedx509 gradstream_mbedcrypto)
   list(TRANSFORM definitions REPLACE "^(MBEDTLS_CONFIG_FILE=.*)$"
     "$<BUILD_INTERFACE:\\1>;$<INSTALL_INTERFACE:MBEDTLS_CONFIG_FILE=\"gradstream_mbedtls_config.h\">")
   set_target_properties(${target} PROPERTIES INTERFACE_COMPILE_DEFINITIONS "${definitions}")
+  # A linker takes the first libmbedtls of its folders. A program that also names the system's would get that one.
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${target})
 endforeach()
+add_custom_target(gradstream-dev)
+add_dependencies(gradstream-dev ${gs_installed})
 
 install(TARGETS ${gs_installed} EXPORT gradstream
   ARCHIVE DESTINATION ${gs_archives} COMPONENT ${gs_component})
@@ -56,9 +61,8 @@ cmake_path(RELATIVE_PATH gs_prefix BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAK
 set(gs_link_line "")
 foreach(target IN LISTS gs_installed)
   get_target_property(type ${target} TYPE)
-  string(REPLACE gradstream_ "" archive ${target})  # those of Mbed TLS have its own names
   if(type STREQUAL STATIC_LIBRARY AND NOT target STREQUAL gs_board_posix)  # a Makefile project has the port in C
-    string(APPEND gs_link_line " -l${archive}")
+    string(APPEND gs_link_line " -l${target}")
   endif()
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/gradstream.pc.in ${PROJECT_BINARY_DIR}/gradstream.pc @ONLY)

@@ -44,6 +44,7 @@ RUN_BY = {
     ("docs/how-to/enrol.md", "gradstream claim add"): "tests/server/how_to_test.py",
     ("docs/how-to/install.md", "./run package server"): "tests/tools/install_test.py",
     ("docs/how-to/library.md", "./run build dev"): "tests/consume/consume_test.py",
+    ("docs/how-to/library.md", "./run package library"): "tests/tools/package_library_test.py",
     ("docs/how-to/report.md", "./run build stm32f405"): "for a board; tests/boards/self_test_board_test.py",
     ("docs/how-to/report.md", "./run report make"): "tests/tools/report_test.py",
     ("docs/how-to/report.md", "./run report check"): "tests/tools/report_test.py",

@@ -1,13 +1,15 @@
-"""./run package [ARCHITECTURE|server|python|image|source...]: Debian packages of the Linux client and of the server,
-and a wheel for Python, in build/package; the server's image for containers; the sources of a device for other builds.
+"""./run package [ARCHITECTURE|server|library|python|image|source...]: Debian packages of the Linux client, the server
+and the library for applications, and a wheel for Python, in build/package; the server's image for containers; the
+sources of a device for other builds.
 `./run package sign --key FILE` signs what stands there, and `./run package verify --public FILE` proves it.
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi, and armv6 is armhf's for the
 first Pi, Zero and Zero W. boards/posix/README.md says how to install one, boards/posix/debian holds its unit,
 configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian), and so is the image
-(docs/how-to/container.md, operations/container). The wheel has both programs, the simulator and a module, for x86-64
-(docs/python.md, python/). The sources are one zip, and a second one has them compiled for microcontrollers; both are
-tried on every compiler here, which takes minutes (docs/how-to/source_package.md, tools/source_package).
+(docs/how-to/container.md, operations/container). So is the library (docs/how-to/library.md, cmake/install.cmake). The
+wheel has both programs, the simulator and a module, for x86-64 (docs/python.md, python/). The sources are one zip, and
+a second one has them compiled for microcontrollers; both are tried on every compiler here, which takes minutes
+(docs/how-to/source_package.md, tools/source_package).
 """
 
 import argparse
@@ -25,6 +27,7 @@ import digits
 import fleet
 import package_documents
 import package_image
+import package_library
 import package_python
 import package_sbom
 import package_server
@@ -39,6 +42,7 @@ OUT = ROOT / "build" / "package"
 NAME = "gradstream-client"
 MAINTAINER = "gradstream <gradstream@localhost>"
 SERVER = "server"
+LIBRARY = "library"
 PYTHON = "python"
 IMAGE = "image"  # only when it is asked for: it takes buildah and root
 SOURCE = "source"  # the same: it tries what it has made, for minutes
@@ -56,6 +60,7 @@ TARGETS = {"amd64": Target("dev", "", "amd64"), "arm64": Target("rpi-arm64", "aa
            "armhf": Target("rpi-armhf", "arm-linux-gnueabihf-", "armhf"),
            # What dpkg of Raspberry Pi OS installs is armhf, whatever processor the code is for.
            "armv6": Target("rpi-armv6", "arm-linux-gnueabi-", "armhf", is_static=True)}
+DEFAULT = [*TARGETS, SERVER, LIBRARY, PYTHON]  # without a name on the command line
 # The first libstdc++6 of Debian that has a version of its symbols.
 LIBSTDCXX = {21: "5.2", 22: "6", 23: "7", 24: "7", 25: "8", 26: "9", 27: "9", 28: "9", 29: "11", 30: "12"}
 DESCRIPTION = """\
@@ -197,6 +202,10 @@ def make(kind):
         build("dev", package_server.NAME)
         package_server.fill(tree, version(), MAINTAINER, put, run)
         package = OUT / f"{package_server.NAME}_{version()}_{package_server.ARCHITECTURE}.deb"
+    elif kind == LIBRARY:
+        build("dev", package_library.TARGET)
+        package_library.fill(tree, version(), MAINTAINER, put, run)
+        package = OUT / f"{package_library.NAME}_{version()}_{package_library.ARCHITECTURE}.deb"
     else:
         build(TARGETS[kind].preset, NAME)
         fill(tree, kind)
@@ -207,14 +216,14 @@ def make(kind):
     os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
     shutil.rmtree(tree)
-    list_components(package_server.NAME if kind == SERVER else NAME)
+    list_components({SERVER: package_server.NAME, LIBRARY: package_library.NAME}.get(kind, NAME))
     return package
 
 
 def make_all(kinds):
     """Makes the packages; the words of the result line."""
-    known, packages, tried = [*TARGETS, SERVER, PYTHON, IMAGE, SOURCE], [], ""
-    for kind in kinds or [*TARGETS, SERVER, PYTHON]:
+    known, packages, tried = [*DEFAULT, IMAGE, SOURCE], [], ""
+    for kind in kinds or DEFAULT:
         if kind not in known:
             raise Failure(f"unknown package {kind} (known: {' '.join(known)})")
         if kind == SOURCE:
@@ -231,7 +240,7 @@ def make_all(kinds):
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("package", nargs="*",
-                        help=f"{', '.join([*TARGETS, SERVER, PYTHON])}; all of them otherwise; {IMAGE}; {SOURCE}; "
+                        help=f"{', '.join(DEFAULT)}; all of them otherwise; {IMAGE}; {SOURCE}; "
                         f"or {SIGN}, or {VERIFY}")
     parser.add_argument("--key", type=pathlib.Path, metavar="FILE", help=f"of {SIGN}: minisign's secret key")
     parser.add_argument("--public", type=pathlib.Path, metavar="FILE", help=f"of {VERIFY}: minisign's public key")

@@ -1,4 +1,4 @@
-"""What is in a program that gradstream ships, as CycloneDX 1.5 (sbom.cdx.json), for tools/package.py.
+"""What is in a program or library that gradstream ships, as CycloneDX 1.5 (sbom.cdx.json), for tools/package.py.
 
 Licences are those of docs/licences.md. Versions are Debian's, as in docs/advisories.md: of a source package in
 third_party/ by its own change log, of an installed one by dpkg-query. What npm brings says its version itself.
@@ -18,18 +18,18 @@ import package_documents
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 THIRD_PARTY = ROOT / "third_party"
 SPECIFICATION = "1.5"
-SERVER, CLIENT = "gradstream", "gradstream-client"
+SERVER, CLIENT, LIBRARY = "gradstream", "gradstream-client", "libgradstream-dev"
 
 
 class Component(NamedTuple):
     name: str          # as docs/licences.md has it
     package: str       # the folder of third_party, the folder's package of npm, or the package of Debian
     kind: str          # "source": third_party; "npm"; "static": headers and archives of Debian; "shared"
-    programs: tuple    # that hold it
+    programs: tuple    # that hold it, LIBRARY among them
     sonames: tuple = ()  # of what is shared
 
 
-BOTH = (SERVER, CLIENT)
+BOTH, ALL = (SERVER, CLIENT), (SERVER, CLIENT, LIBRARY)
 COMPONENTS = (
     Component("Asio", "libasio-dev", "static", (SERVER,)),
     Component("CLI11", "libcli11-dev", "static", BOTH),
@@ -38,10 +38,10 @@ COMPONENTS = (
     Component("glibc", "libc6", "shared", BOTH, ("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2")),
     Component("JSON for Modern C++", "nlohmann-json3-dev", "static", (SERVER,)),
     Component("libgcc", "libgcc-s1", "shared", BOTH, ("libgcc_s.so.1",)),
-    Component("libsodium", "libsodium", "source", BOTH),
+    Component("libsodium", "libsodium", "source", ALL),
     Component("libstdc++", "libstdc++6", "shared", BOTH, ("libstdc++.so.6",)),
-    Component("Mbed TLS", "mbedtls", "source", BOTH),
-    Component("nanopb", "nanopb", "source", BOTH),
+    Component("Mbed TLS", "mbedtls", "source", ALL),
+    Component("nanopb", "nanopb", "source", ALL),
     Component("Nettle", "nettle-dev", "static", (SERVER,)),
     Component("spdlog", "libspdlog-dev", "static", (SERVER,)),
     Component("SQLite", "libsqlite3-dev", "static", (SERVER,)),
@@ -110,7 +110,7 @@ def licence_entry(text):
 
 
 def render(program):
-    """The bytes of sbom.cdx.json of the program, SERVER or CLIENT."""
+    """The bytes of sbom.cdx.json of the program: SERVER, CLIENT or LIBRARY."""
     known, entries, version = licences(), [], package_documents.version()
     for component in components_of(program):
         if component.name not in known:
@@ -124,8 +124,9 @@ def render(program):
     own = f"pkg:generic/{program}@{version}"
     document = {
         "bomFormat": "CycloneDX", "specVersion": SPECIFICATION, "version": 1,
-        "metadata": {"component": {"type": "application", "bom-ref": own, "name": program, "version": version,
-                                   "licenses": licence_entry("Apache-2.0"), "purl": own}},
+        "metadata": {"component": {"type": "library" if program == LIBRARY else "application", "bom-ref": own,
+                                   "name": program, "version": version, "licenses": licence_entry("Apache-2.0"),
+                                   "purl": own}},
         "components": entries,
         "dependencies": [{"ref": own, "dependsOn": [entry["bom-ref"] for entry in entries]}],
     }

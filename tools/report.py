@@ -324,6 +324,9 @@ def make(board, nonce):
             done = subprocess.run(command_of(board, image, flash), input=f"{nonce}\n", stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace", timeout=MAKE_SECONDS_MAX,
                                   check=False)
+        except FileNotFoundError as missing:
+            raise Failure(f"{missing.filename} is missing, which runs the image of {board}: ./run setup report "
+                          "installs it") from missing
         except subprocess.TimeoutExpired as late:
             said = (late.output or b"")[-2000:].decode(errors="replace")
             raise Failure(f"the self-test of {board} was not done within {MAKE_SECONDS_MAX} s, and was ended:\n"

@@ -102,9 +102,10 @@ def find_package(prefix, work):
     return probe_sizes("nm", work / "found" / "product")
 
 
-def pkg_config(prefix, work):
+def pkg_config(prefix, work, *words):
+    """words: of make."""
     package = next(prefix.rglob("gradstream.pc"))
-    run("make", "-C", work / "makefile", env={**os.environ, "PKG_CONFIG_PATH": str(package.parent)})
+    run("make", "-C", work / "makefile", *words, env={**os.environ, "PKG_CONFIG_PATH": str(package.parent)})
     run(work / "makefile" / "product")
 
 

@@ -124,6 +124,20 @@ def check_emulator_that_hangs():
         report.fleet.build, report.command_of, report.MAKE_SECONDS_MAX = stored
 
 
+def check_emulator_that_is_missing():
+    """Its name and what installs it, in a sentence."""
+    stored = report.fleet.build, report.command_of
+    report.fleet.build, report.command_of = lambda *_: None, lambda *_: ["gradstream-no-emulator"]
+    try:
+        report.make(EMULATED, 4711)
+        raise AssertionError("a report of nothing")
+    except report.Failure as failure:
+        assert str(failure).startswith("gradstream-no-emulator is missing"), failure
+        assert "./run setup report" in str(failure), failure
+    finally:
+        report.fleet.build, report.command_of = stored
+
+
 def check_source_digest():
     """The reports are left out of the digest, and the folders that the tree stands in count for nothing."""
     with tempfile.TemporaryDirectory(prefix="gradstream-reports-") as folder:
@@ -150,6 +164,7 @@ def main():
     check_other_release(good)
     check_failure()
     check_emulator_that_hangs()
+    check_emulator_that_is_missing()
     check_source_digest()
     for what, text, wanted in forgeries(good):
         assert (found := reasons(text)) == wanted, f"{what}: refused for {found}, not for {wanted}"

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The list of what is in server and client (tools/package_sbom.py) against what this build compiled and linked.
+"""The list of what is in server, client and library (tools/package_sbom.py) against what was compiled and linked.
 
-Ninja knows of each program every source, header and archive behind it. dpkg, or a folder of third_party, says whose
+Ninja knows of each of them every source, header and archive behind it. dpkg, or a folder of third_party, says whose
 each is. A component that is missing in the list is a fault, and so is one too many. The same holds for shared
-libraries, by NEEDED of the program. Faults of each kind are planted, and must be found.
+libraries, by NEEDED of the program; archives have none. Faults of each kind are planted, and must be found.
 """
 
 import json
@@ -18,7 +18,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import package_sbom  # noqa: E402  the tool under test
 
 BUILD = pathlib.Path(os.environ["GS_BUILD_DIR"])
-PROGRAMS = {package_sbom.SERVER: "server/gradstream", package_sbom.CLIENT: "boards/posix/gradstream-client"}
+PROGRAMS = {package_sbom.SERVER: "server/gradstream", package_sbom.CLIENT: "boards/posix/gradstream-client",
+            package_sbom.LIBRARY: "gradstream-dev"}
 SECONDS_MAX = 60
 SKIPPED = 77
 # Headers that declare a shared library or the kernel's calls. The libraries are judged by NEEDED.
@@ -52,6 +53,11 @@ def owners_of(files):
     system = sorted(name for name in files if name.startswith("/usr/") and "/third_party/" not in name)
     owned = read("dpkg", "-S", *system)
     return folders, {re.split(r"[:,]", line)[0] for line in owned.splitlines()}
+
+
+def needed_by(program):
+    """Names of shared libraries."""
+    return set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.*?)\]", read("readelf", "--dynamic", program)))
 
 
 def faults_of(program, components, folders, packages, needed):
@@ -90,9 +96,7 @@ def main():
     headers, faults = headers_by_object(), []
     for program, target in PROGRAMS.items():
         folders, packages = owners_of(files_of(target, headers))
-        needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.*?)\]", read("readelf", "--dynamic",
-                                                                                BUILD / target)))
-        parts = (folders, packages, needed)
+        parts = (folders, packages, set() if program == package_sbom.LIBRARY else needed_by(BUILD / target))
         listed = package_sbom.components_of(program)
         faults += faults_of(program, listed, *parts)
         for component in package_sbom.COMPONENTS:  # planted: one is forgotten, or is one too many
@@ -101,7 +105,7 @@ def main():
                 others.append(component)
             if not list(faults_of(program, others, *parts)):
                 faults.append(f"{program}: the test does not notice a fault of {component.name}")
-        print(f"{program}: {check_document(program)} components, {len(packages)} packages, {len(needed)} libraries")
+        print(f"{program}: {check_document(program)} components, {len(packages)} packages, {len(parts[2])} libraries")
     print("\n".join(faults) or "no fault")
     return 1 if faults else 0
 
