@@ -1,4 +1,4 @@
-// The one device of an image, as the C interface of include/gradstream/device.h has it.
+// A device as the C interface of include/gradstream/device.h has it: the one of an image, or one of several.
 //
 // The interface stands in several files, so that an image pays for what it calls:
 //   gradstream_device.cc   start, polling, status; every image
@@ -7,6 +7,7 @@
 //   model_news.cc          gs_on_model(), and when a version was taken in
 //   threshold.cc           gs_threshold(), and what is kept of it
 //   use_hooks.cc           what these add to gs_init() and gs_poll(); none of them, and it is not linked either
+//   gs_device.cc           devices behind an object: the device at work is another one while one of its functions runs
 // An image that lacks a file has in its place what gradstream_device.cc or use_hooks.cc define weakly, which does
 // nothing.
 #ifndef GRADSTREAM_FIRMWARE_APPLICATION_H_
@@ -33,6 +34,16 @@ inline constexpr bool kUsesModel = false;
 #else
 inline constexpr bool kUsesModel = true;
 #endif
+
+// A board's image is compiled as a whole, from one header: there is no other size, and flash is short. An archive that
+// was compiled before the image (tools/package_precompiled.py) meets callers of other releases.
+#if defined(GS_PRECOMPILED)
+inline constexpr bool kReadsSizes = true;
+#else
+inline constexpr bool kReadsSizes = kHasHostMembers;
+#endif
+// size: a caller's sizeof of a structure; known: this release's.
+constexpr bool is_size_known(size_t size, size_t known) { return size != 0 && size <= known; }
 
 // The ring of gs_sample_push().
 struct SampleRing {
@@ -65,10 +76,13 @@ struct Application {
   KeyHolder* keys = nullptr;
 #endif
 };
-extern Application app;
+extern Application the_app;  // of the device that needs no object
+extern Application* app_at_work;
+// The device at work: the functions of include/gradstream/device.h without a device are about it.
+inline Application& app() { return *app_at_work; }
 
 #if !defined(GS_BARE_METAL)
-// Of several problems the one of that name becomes `app.problem`, which scores are by. Another name changes nothing.
+// Of several problems the one of that name becomes `app().problem`, which scores are by. Another name changes nothing.
 void choose_problem(const char* name);
 #endif
 
@@ -102,7 +116,15 @@ void renew_threshold();
 // Does a slice of work. True: there is more, and no local step whose end would come first.
 bool tend_threshold();
 
+// ---- gs_device.cc ----
+// Whether the TLS pool may be in use before a device starts, so that no state can be restored there.
+bool is_pool_taken();
+// tls_start(); where there are several devices, for the first one alone.
+Status start_tls(void* pool, size_t pool_size);
+
 // ---- own_problem.cc ----
+// Where it is of gs_own_problem(), the device's own copy of that; else problem itself.
+const gs_linked_problem* take_own_problem(const gs_linked_problem* problem, gs_device* device);
 // Of the application's own problem in C. kUnimplemented: there is none, or it has none of these; kNotFinite.
 Status score_own(const ScoreInput& input, Real* out);
 Status predict_own(const ScoreInput& input, Real* out);

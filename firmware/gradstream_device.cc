@@ -24,20 +24,20 @@ static_assert(GS_COUNT_NONE == static_cast<int>(SampleCountForm::kNone));
 static_assert(std::is_same_v<Real, float>, "the application's interface is float");
 
 DeviceShell& device() {
-  GS_ASSERT(app.device.has_value());
-  return *app.device;
+  GS_ASSERT(app().device.has_value());
+  return *app().device;
 }
 
 Status read_callback(const void*, uint32_t index, Real* out) {
-  const Status status = status_of_callback(app.callback.read(app.callback.context, index, out));
+  const Status status = status_of_callback(app().callback.read(app().callback.context, index, out));
   if (kUsesModel && status == Status::kUnfinished) {
-    app.is_source_slow = true;
+    app().is_source_slow = true;
   }
   return status;
 }
 
 Status read_ring(const void*, uint32_t index, Real* out) {
-  std::memcpy(out, app.ring.values + size_t{index} * app.ring.dimension, app.ring.dimension * sizeof(float));
+  std::memcpy(out, app().ring.values + size_t{index} * app().ring.dimension, app().ring.dimension * sizeof(float));
   return Status::kOk;
 }
 
@@ -72,37 +72,38 @@ bool is_power_valid(const gs_config& config) {
 
 void take_samples(const gs_config& config) {
   if (has_callback(config)) {
-    app.callback = *config.samples;
-    app.samples = {nullptr, app.callback.count, app.callback.dimension, read_callback};
-    if (const gs_sample_bytes* const bytes = app.callback.bytes; bytes != nullptr) {
-      app.bytes = {bytes->values, bytes->mean, bytes->scale};
-      app.samples.bytes = &app.bytes;
+    app().callback = *config.samples;
+    app().samples = {nullptr, app().callback.count, app().callback.dimension, read_callback};
+    if (const gs_sample_bytes* const bytes = app().callback.bytes; bytes != nullptr) {
+      app().bytes = {bytes->values, bytes->mean, bytes->scale};
+      app().samples.bytes = &app().bytes;
     }
   } else if (has_ring(config)) {
-    app.ring = {config.push_buffer, config.push_capacity, config.push_dimension, 0, 0};
-    app.samples = {nullptr, 0, config.push_dimension, read_ring};
+    app().ring = {config.push_buffer, config.push_capacity, config.push_dimension, 0, 0};
+    app().samples = {nullptr, 0, config.push_dimension, read_ring};
   }
-  app.problem = config.problem == nullptr ? Problem{&kKpcaOps, nullptr} : config.problem->problem;
+  app().problem = config.problem == nullptr ? Problem{&kKpcaOps, nullptr} : config.problem->problem;
   if (kUsesModel && config.problem != nullptr) {
-    app.scores = config.problem->scores;
+    app().scores = config.problem->scores;
   }
-  if (app.problem.context == nullptr) {
-    app.problem.context = &app.samples;
+  if (app().problem.context == nullptr) {
+    app().problem.context = &app().samples;
   }
 }
 
 #if !defined(GS_BARE_METAL)
 std::span<const Problem> linked_problems(const gs_config& config) {
-  app.problems[0] = app.problem;
-  app.problem_count = 1;
+  app().problems[0] = app().problem;
+  app().problem_count = 1;
   const std::span<const Problem> more = config.problem == nullptr ? std::span<const Problem>() : config.problem->more;
   for (size_t i = 0; i < more.size() && i < kMoreProblemsMax; ++i) {
-    app.problems[app.problem_count++] = {more[i].ops, more[i].context == nullptr ? &app.samples : more[i].context};
+    app().problems[app().problem_count++] = {more[i].ops,
+                                             more[i].context == nullptr ? &app().samples : more[i].context};
   }
-  return {app.problems, app.problem_count};
+  return {app().problems, app().problem_count};
 }
 #else
-std::span<const Problem> linked_problems(const gs_config&) { return {&app.problem, 1}; }
+std::span<const Problem> linked_problems(const gs_config&) { return {&app().problem, 1}; }
 #endif
 
 ClientConfig client_config(const gs_config& config, const Identity& identity, const Transport& transport) {
@@ -183,11 +184,14 @@ gs_result to_result(Status status) {
 
 }  // namespace
 
-Application app;
+Application the_app;
+Application* app_at_work = &the_app;
 
 // ---- Where an image lacks what firmware/application.h names ----
 
 [[gnu::weak]] bool take_use(const gs_config&) { return true; }
+[[gnu::weak]] bool is_pool_taken() { return false; }
+[[gnu::weak]] Status start_tls(void* pool, size_t pool_size) { return tls_start(pool, pool_size); }
 [[gnu::weak]] uint64_t after_poll(uint64_t wake_ms) { return wake_ms; }
 [[gnu::weak]] bool is_kept_problem_other() { return false; }
 [[gnu::weak]] Status score_own(const ScoreInput&, Real*) { return Status::kUnimplemented; }
@@ -202,43 +206,33 @@ bool is_step_open() { return device().client().is_step_open(); }
 
 #if !defined(GS_BARE_METAL)
 void choose_problem(const char* name) {
-  for (size_t i = 0; i < app.problem_count; ++i) {
-    if (std::strncmp(app.problems[i].ops->name, name, kProblemNameSizeMax + 1) == 0) {
-      app.problem = app.problems[i];
+  for (size_t i = 0; i < app().problem_count; ++i) {
+    if (std::strncmp(app().problems[i].ops->name, name, kProblemNameSizeMax + 1) == 0) {
+      app().problem = app().problems[i];
     }
   }
 }
 
 void use_credentials(const Credentials* credentials, const char* server_name) {
-  app.credentials = credentials;
-  app.server_name = server_name;
+  app().credentials = credentials;
+  app().server_name = server_name;
 }
 
-void use_keys(KeyHolder* keys) { app.keys = keys; }
+void use_keys(KeyHolder* keys) { app().keys = keys; }
 #endif
 
 namespace {
-
-// A board's image is compiled as a whole, from one header: there is no other size, and flash is short. An archive that
-// was compiled before the image (tools/package_precompiled.py) meets callers of other releases.
-#if defined(GS_PRECOMPILED)
-constexpr bool kReadsSizes = true;
-#else
-constexpr bool kReadsSizes = kHasHostMembers;
-#endif
 
 // Members are only ever added, at the end. No padding stands there, in which a member would not change the size.
 static_assert(!kReadsSizes || sizeof(gs_config) == offsetof(gs_config, reserved) + sizeof(gs_config::reserved));
 static_assert(!kReadsSizes ||
               sizeof(gs_status_view) == offsetof(gs_status_view, samples_lost) + sizeof(gs_status_view::samples_lost));
 
-// size: a caller's sizeof of a structure; known: this release's.
-bool is_size_known(size_t size, size_t known) { return size != 0 && size <= known; }
-
 gs_result start(const gs_config& config) {
-  if (app.device.has_value() || config.identity_text == nullptr || config.firmware_version == nullptr ||
-      config.arena == nullptr || config.arena_size == 0 || !are_samples_valid(config) || !is_problem_valid(config) ||
-      !is_power_valid(config)) {
+  const bool restores_in_pool = config.has_storage && config.restore_buffer == nullptr;
+  if (app().device.has_value() || (restores_in_pool && is_pool_taken()) || config.identity_text == nullptr ||
+      config.firmware_version == nullptr || config.arena == nullptr || config.arena_size == 0 ||
+      !are_samples_valid(config) || !is_problem_valid(config) || !is_power_valid(config)) {
     return GS_BAD_ARGUMENT;
   }
   if (!keeps_subnormals()) {
@@ -248,7 +242,7 @@ gs_result start(const gs_config& config) {
     return GS_FUSES;
   }
   DeviceConfig device_config;
-  if (parse_identity({config.identity_text, config.identity_size}, &device_config.identity, &app.identity_line) !=
+  if (parse_identity({config.identity_text, config.identity_size}, &device_config.identity, &app().identity_line) !=
       Status::kOk) {
     return GS_BAD_IDENTITY;
   }
@@ -260,18 +254,18 @@ gs_result start(const gs_config& config) {
   device_config.client = client_config(config, device_config.identity, device_config.transport);
   device_config.key_exchange = config.key_exchange == GS_PSK_KE ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
 #if !defined(GS_BARE_METAL)
-  device_config.credentials = app.credentials;
-  device_config.server_name = app.server_name;
-  device_config.keys = app.keys;
-  device_config.client.changes_keys = app.keys != nullptr;
+  device_config.credentials = app().credentials;
+  device_config.server_name = app().server_name;
+  device_config.keys = app().keys;
+  device_config.client.changes_keys = app().keys != nullptr;
 #endif
   device_config.step_delay_ms = config.step_delay_ms;
-  app.arena.emplace(config.arena, config.arena_size);
-  app.device.emplace(device_config, *app.arena);
+  app().arena.emplace(config.arena, config.arena_size);
+  app().device.emplace(device_config, *app().arena);
   restore(config);
-  const Status started = tls_start(config.tls_pool, config.tls_pool_size);
+  const Status started = start_tls(config.tls_pool, config.tls_pool_size);
   if (started != Status::kOk) {
-    app.device.reset();
+    app().device.reset();
     return to_result(started);
   }
   return GS_OK;
@@ -322,7 +316,7 @@ void fill(gs_status_view* out) {
   out->save_failures = counters.save_failures;
   out->bytes_sent = link.bytes_sent;
   out->bytes_received = link.bytes_received;
-  out->arena_high_water = static_cast<uint32_t>(app.arena->high_water_size());
+  out->arena_high_water = static_cast<uint32_t>(app().arena->high_water_size());
   out->tls_high_water = static_cast<uint32_t>(tls_high_water_size());
   out->measurements_lost = kAwaitsMeasurements ? counters.measurements_lost : 0;
   out->step_open = client.is_step_open();
@@ -330,7 +324,7 @@ void fill(gs_status_view* out) {
     out->held = client.is_held();
   }
   if (kUsesModel) {
-    out->samples_lost = app.samples_lost.load(std::memory_order_relaxed);
+    out->samples_lost = app().samples_lost.load(std::memory_order_relaxed);
   }
 }
 
@@ -364,13 +358,13 @@ const char* gs_version(void) {
   return GS_TEXT(GRADSTREAM_VERSION_MAJOR) "." GS_TEXT(GRADSTREAM_VERSION_MINOR) "." GS_TEXT(GRADSTREAM_VERSION_PATCH);
 }
 
-uint32_t gs_identity_line(void) { return app.identity_line; }
+uint32_t gs_identity_line(void) { return app().identity_line; }
 
 uint64_t gs_poll(uint64_t now_ms) {
-  if (app.ring.values != nullptr && gradstream::device().client().state() != gradstream::ClientState::kTrain) {
-    app.samples.count = app.ring.count;  // a task's memory was measured for the count at its begin
+  if (app().ring.values != nullptr && gradstream::device().client().state() != gradstream::ClientState::kTrain) {
+    app().samples.count = app().ring.count;  // a task's memory was measured for the count at its begin
   }
-  const bool is_awaited = gradstream::kUsesModel && app.is_sample_awaited;
+  const bool is_awaited = gradstream::kUsesModel && app().is_sample_awaited;
   const uint64_t wake_ms = is_awaited ? GS_PENDING : gradstream::device().poll(now_ms);
 #if !defined(GS_BARE_METAL)
   gradstream::choose_problem(gradstream::device().client().problem_name());
@@ -379,7 +373,7 @@ uint64_t gs_poll(uint64_t now_ms) {
 }
 
 bool gs_model(gs_model_view* out) {
-  if (!app.device.has_value() || !gradstream::device().client().replica().has_model()) {
+  if (!app().device.has_value() || !gradstream::device().client().replica().has_model()) {
     return false;
   }
   const gradstream::Replica& replica = gradstream::device().client().replica();

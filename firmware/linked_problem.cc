@@ -16,22 +16,22 @@ namespace {
 
 // By its name, among the problems over the samples of gs_config. Reason: its address would link the problem.
 bool is_problem(const char* name) {
-  return app.problem.context == &app.samples && find_problem({&app.problem, 1}, name) != nullptr;
+  return app().problem.context == &app().samples && find_problem({&app().problem, 1}, name) != nullptr;
 }
 
 // A source of one sample, which the application has.
 Status read_one(const void* context, uint32_t, Real* out) {
-  std::memcpy(out, context, app.samples.dimension * sizeof(Real));
+  std::memcpy(out, context, app().samples.dimension * sizeof(Real));
   return Status::kOk;
 }
 
 // The loss of that sample alone.
 Status score_by_loss(const ScoreInput& input, Real* out) {
-  const SampleSource source = {input.sample, 1, app.samples.dimension, read_one};
+  const SampleSource source = {input.sample, 1, app().samples.dimension, read_one};
   Batch batch;
   batch.count = 1;
   batch.units = input.units.count > 0 ? &input.units : nullptr;
-  const Result<Real> loss = app.problem.ops->loss(&source, input.shape, input.model, batch, *app.arena);
+  const Result<Real> loss = app().problem.ops->loss(&source, input.shape, input.model, batch, *app().arena);
   GS_TRY(loss.status());
   *out = loss.value();
   return Status::kOk;
@@ -44,7 +44,7 @@ Status score_linked(const ScoreInput& input, Real* out) {
     return score_least_squares(input, out);
   }
   // The context of other problems is no source of samples.
-  return app.problem.context == &app.samples ? score_by_loss(input, out) : Status::kUnimplemented;
+  return app().problem.context == &app().samples ? score_by_loss(input, out) : Status::kUnimplemented;
 }
 
 // Targets and labels are not read.

@@ -7,9 +7,9 @@ namespace gradstream {
 namespace {
 
 Status predict_sample(const ScoreInput& input, float* out) {
-  if (app.scores != nullptr && app.scores->predict != nullptr) {
-    const bool is_finite = all_finite(app.samples.dimension, input.sample);
-    return is_finite ? app.scores->predict(app.problem.context, input, out) : Status::kNotFinite;
+  if (app().scores != nullptr && app().scores->predict != nullptr) {
+    const bool is_finite = all_finite(app().samples.dimension, input.sample);
+    return is_finite ? app().scores->predict(app().problem.context, input, out) : Status::kNotFinite;
   }
   const Status own = predict_own(input, out);
   return own == Status::kUnimplemented ? predict_linked(input, out) : own;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "firmware/application.h"
+#include "firmware/device_parts.h"
 #include "runtime/base/products.h"
 
 namespace gradstream {
@@ -15,27 +16,19 @@ namespace {
 
 [[gnu::used]] const char* const kHooks = &kUseHooks;
 
-struct SampleQueue {
-  std::atomic<float*> values{nullptr};  // set last: a producer that is early finds no queue
-  uint32_t capacity = 0;
-  std::atomic<uint32_t> pushed{0};  // by the producer
-  std::atomic<uint32_t> moved{0};   // by gs_poll()
-};
-// Only loads and stores of words may be used here. Reason: a Cortex-M0+ has no instruction that does both.
-static_assert(sizeof(std::atomic<float*>) == sizeof(float*), "no lock beside it");
-
-SampleQueue queue;
+SampleQueue own_queue;
 
 // Where the sample after so many stands. Counters wrap at a multiple of the capacity.
-uint32_t counter_after(uint32_t count) { return count + 1 == 2 * queue.capacity ? 0 : count + 1; }
-
-float* place_of(float* values, uint32_t count) {
-  const uint32_t index = count < queue.capacity ? count : count - queue.capacity;
-  return values + size_t{index} * app.ring.dimension;
+uint32_t counter_after(const SampleQueue& queue, uint32_t count) {
+  return count + 1 == 2 * queue.capacity ? 0 : count + 1;
 }
 
-void put_in_ring(const float* values) {
-  SampleRing& ring = app.ring;
+float* place_of(const SampleQueue& queue, float* values, uint32_t count, uint32_t dimension) {
+  const uint32_t index = count < queue.capacity ? count : count - queue.capacity;
+  return values + size_t{index} * dimension;
+}
+
+void put_in_ring(SampleRing& ring, const float* values) {
   std::memcpy(ring.values + size_t{ring.next} * ring.dimension, values, ring.dimension * sizeof(float));
   ring.next = ring.next + 1 == ring.capacity ? 0 : ring.next + 1;
   if (ring.count < ring.capacity) {
@@ -44,24 +37,45 @@ void put_in_ring(const float* values) {
 }
 
 // False: it is full.
-bool put_in_queue(float* place, const float* values) {
+bool put_in_queue(SampleQueue& queue, float* place, const float* values, uint32_t dimension) {
   const uint32_t pushed = queue.pushed.load(std::memory_order_relaxed);
   const uint32_t moved = queue.moved.load(std::memory_order_acquire);
   const uint32_t held = pushed >= moved ? pushed - moved : pushed + 2 * queue.capacity - moved;
   if (held == queue.capacity) {
     return false;
   }
-  std::memcpy(place_of(place, pushed), values, app.ring.dimension * sizeof(float));
-  queue.pushed.store(counter_after(pushed), std::memory_order_release);
+  std::memcpy(place_of(queue, place, pushed, dimension), values, dimension * sizeof(float));
+  queue.pushed.store(counter_after(queue, pushed), std::memory_order_release);
   return true;
 }
 
-gs_result lose_sample() {
-  app.samples_lost.store(app.samples_lost.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+bool is_ring_read(const Application& device) { return device.device->client().is_step_open(); }
+
+gs_result lose_sample(Application& device) {
+  std::atomic<uint32_t>& lost = device.samples_lost;
+  lost.store(lost.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return GS_BUSY;
 }
 
-bool is_ring_read() { return app.device->client().is_step_open(); }
+// Beside whichever device is at work: an interrupt may call it.
+gs_result push(Application& device, SampleQueue& queue, const float* values) {
+  float* const place = queue.values.load(std::memory_order_acquire);
+  SampleRing& ring = device.ring;
+  if (values == nullptr || ring.values == nullptr || !device.device.has_value()) {
+    return GS_BAD_ARGUMENT;
+  }
+  if (!all_finite(ring.dimension, values)) {
+    return GS_BAD_SAMPLE;
+  }
+  if (place != nullptr) {
+    return put_in_queue(queue, place, values, ring.dimension) ? GS_OK : lose_sample(device);
+  }
+  if (is_ring_read(device)) {
+    return lose_sample(device);
+  }
+  put_in_ring(ring, values);
+  return GS_OK;
+}
 
 }  // namespace
 
@@ -72,6 +86,7 @@ bool take_queue(const gs_config& config) {
   if (config.push_buffer == nullptr || config.queue_capacity == 0 || config.queue_capacity > kSampleCountMax) {
     return false;
   }
+  SampleQueue& queue = at_work(own_queue);
   queue.capacity = config.queue_capacity;
   queue.pushed.store(0, std::memory_order_relaxed);  // of a start that was refused
   queue.moved.store(0, std::memory_order_relaxed);
@@ -80,16 +95,18 @@ bool take_queue(const gs_config& config) {
 }
 
 void move_queue() {
+  SampleQueue& queue = at_work(own_queue);
+  SampleRing& ring = app().ring;
   float* const values = queue.values.load(std::memory_order_relaxed);
-  if (values == nullptr || is_ring_read()) {
+  if (values == nullptr || is_ring_read(app())) {
     return;
   }
   uint32_t moved = queue.moved.load(std::memory_order_relaxed);
   // What is pushed meanwhile waits for the next poll: a fast producer cannot hold this one up.
   const uint32_t pushed = queue.pushed.load(std::memory_order_acquire);
   while (moved != pushed) {
-    put_in_ring(place_of(values, moved));
-    moved = counter_after(moved);
+    put_in_ring(ring, place_of(queue, values, moved, ring.dimension));
+    moved = counter_after(queue, moved);
     queue.moved.store(moved, std::memory_order_release);
   }
 }
@@ -97,20 +114,9 @@ void move_queue() {
 }  // namespace gradstream
 
 gs_result gs_sample_push(const float* values) {
-  using namespace gradstream;
-  float* const place = queue.values.load(std::memory_order_acquire);
-  if (values == nullptr || app.ring.values == nullptr || !app.device.has_value()) {
-    return GS_BAD_ARGUMENT;
-  }
-  if (!all_finite(app.ring.dimension, values)) {
-    return GS_BAD_SAMPLE;
-  }
-  if (place != nullptr) {
-    return put_in_queue(place, values) ? GS_OK : lose_sample();
-  }
-  if (is_ring_read()) {
-    return lose_sample();
-  }
-  put_in_ring(values);
-  return GS_OK;
+  return gradstream::push(gradstream::the_app, gradstream::own_queue, values);
+}
+
+gs_result gs_device_sample_push(gs_device* device, const float* values) {
+  return gradstream::push(*device, *device, values);
 }

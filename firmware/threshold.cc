@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "firmware/application.h"
-#include "firmware/upper_quantile.h"
+#include "firmware/device_parts.h"
 #include "runtime/base/products.h"
 #include "runtime/wire/frame.h"
 
@@ -21,25 +21,9 @@ namespace {
 // link waits little longer.
 constexpr uint32_t kThresholdSliceMs = 10;
 
-// All zero at first, so that its values stand in no flash.
-struct Threshold {
-  float quantile = 0;  // 0: none is wanted
-  bool is_open = false;
-  bool is_known = false;
-  bool is_proven = false;            // the digest is that of the model held, or there is none
-  bool is_of_other_problem = false;  // what was kept
-  gs_result failure = GS_OK;         // why there is none; GS_OK: there were no samples
-  float value = 0;
-  uint32_t score_count = 0;  // that led to value
-  uint32_t held_count = 0;   // samples that the device had then
-  uint64_t digest = 0;       // of the version held, and of the threshold where there is one
-  uint64_t kept_digest = 0;  // of the version in the storage
-  bool has_storage = false;
-  uint32_t next = 0;  // sample to look at
-  UpperQuantile scores;
-};
+Threshold own_threshold;
 
-Threshold threshold;
+Threshold& the_threshold() { return at_work(own_threshold); }
 
 // What stands behind the state. Words as the processor keeps them, as those of the state.
 struct KeptThreshold {
@@ -65,6 +49,7 @@ uint32_t crc_of(const KeptThreshold& record) {
 }
 
 KeptThreshold make_record() {
+  const Threshold& threshold = the_threshold();
   KeptThreshold record = {};
   record.magic = kKeptMagic;
   record.model_digest[0] = static_cast<uint32_t>(threshold.digest);
@@ -73,7 +58,7 @@ KeptThreshold make_record() {
   record.value = std::bit_cast<uint32_t>(threshold.value);
   record.score_count = threshold.is_known ? threshold.score_count : 0;
   record.held_count = threshold.held_count;
-  const char* problem = app.device->client().problem_name();  // of at most kProblemNameSizeMax characters
+  const char* problem = app().device->client().problem_name();  // of at most kProblemNameSizeMax characters
   std::memcpy(record.problem, problem, std::strlen(problem));
   record.crc = crc_of(record);
   return record;
@@ -92,6 +77,7 @@ bool find_record(std::span<const uint8_t> saved, KeptThreshold* out) {
 
 // Of a state that is not the client's to continue, the model is dropped, and the digest tells.
 void take_record(std::span<const uint8_t> saved) {
+  Threshold& threshold = the_threshold();
   KeptThreshold record = {};
   if (!find_record(saved, &record)) {
     return;
@@ -100,7 +86,7 @@ void take_record(std::span<const uint8_t> saved) {
 #if !defined(GS_BARE_METAL)
   choose_problem(record.problem);
 #endif
-  threshold.is_of_other_problem = std::strncmp(record.problem, app.problem.ops->name, kProblemNameSizeMax + 1) != 0;
+  threshold.is_of_other_problem = std::strncmp(record.problem, app().problem.ops->name, kProblemNameSizeMax + 1) != 0;
   if (record.score_count > 0 && record.quantile == std::bit_cast<uint32_t>(threshold.quantile)) {
     threshold.is_known = true;
     threshold.value = std::bit_cast<float>(record.value);
@@ -110,16 +96,18 @@ void take_record(std::span<const uint8_t> saved) {
   }
 }
 
-uint32_t held_count() { return app.ring.values != nullptr ? app.ring.count : app.samples.count; }
+uint32_t held_count() { return app().ring.values != nullptr ? app().ring.count : app().samples.count; }
 
 void close(gs_result failure) {
-  app.is_sample_awaited = false;
+  Threshold& threshold = the_threshold();
+  app().is_sample_awaited = false;
   threshold.is_open = false;
   threshold.failure = failure;
 }
 
 void begin() {
-  app.is_sample_awaited = false;
+  Threshold& threshold = the_threshold();
+  app().is_sample_awaited = false;
   threshold.held_count = held_count();
   threshold.is_open = threshold.held_count > 0;
   threshold.failure = GS_OK;
@@ -130,6 +118,7 @@ void begin() {
 }
 
 void finish() {
+  Threshold& threshold = the_threshold();
   close(GS_OK);
   if (threshold.scores.count() > 0) {
     threshold.value = threshold.scores.value();
@@ -140,12 +129,13 @@ void finish() {
 
 // Adds the score of sample `index`. GS_OK also where the sample has none: then it counts for nothing. GS_BUSY: not yet.
 gs_result add_sample(ScoreInput input, uint32_t index, Real* buffer) {
-  const Status read = app.samples.read(app.samples.context, index, buffer);
-  app.is_sample_awaited = read == Status::kUnfinished;
-  if (app.is_sample_awaited) {
+  Threshold& threshold = the_threshold();
+  const Status read = app().samples.read(app().samples.context, index, buffer);
+  app().is_sample_awaited = read == Status::kUnfinished;
+  if (app().is_sample_awaited) {
     return GS_BUSY;
   }
-  if (read != Status::kOk || !all_finite(app.samples.dimension, buffer)) {
+  if (read != Status::kOk || !all_finite(app().samples.dimension, buffer)) {
     return GS_OK;
   }
   input.sample = buffer;
@@ -159,8 +149,9 @@ gs_result add_sample(ScoreInput input, uint32_t index, Real* buffer) {
 
 // Does samples until the slice's time is over. GS_OK: all that there was to do; else why not.
 gs_result do_slice(const ScoreInput& input) {
-  ScratchScope scope(*app.arena);
-  const Result<Real*> buffer = app.arena->scratch<Real>(app.samples.dimension);
+  Threshold& threshold = the_threshold();
+  ScratchScope scope(*app().arena);
+  const Result<Real*> buffer = app().arena->scratch<Real>(app().samples.dimension);
   if (!buffer.ok()) {
     return GS_OUT_OF_MEMORY;
   }
@@ -170,7 +161,7 @@ gs_result do_slice(const ScoreInput& input) {
       return result;
     }
     threshold.next += threshold.scores.stride();
-    const bool is_over = app.is_source_slow || static_cast<uint32_t>(port_now_ms()) - begun_ms >= kThresholdSliceMs;
+    const bool is_over = app().is_source_slow || static_cast<uint32_t>(port_now_ms()) - begun_ms >= kThresholdSliceMs;
     if (is_over && threshold.next < threshold.held_count) {
       return GS_BUSY;
     }
@@ -186,7 +177,7 @@ void advance() {
   }
   if (result == GS_OK) {
     finish();
-  } else if (result != GS_BUSY && !(result == GS_OUT_OF_MEMORY && app.device->client().is_step_open())) {
+  } else if (result != GS_BUSY && !(result == GS_OUT_OF_MEMORY && app().device->client().is_step_open())) {
     close(result);
   }
 }
@@ -195,6 +186,7 @@ void advance() {
 
 // Before TLS needs its pool, as the state is restored.
 bool take_quantile(const gs_config& config) {
+  Threshold& threshold = the_threshold();
   threshold.quantile = config.threshold_quantile;
   threshold.has_storage = config.has_storage;
   if (config.has_storage) {
@@ -209,9 +201,10 @@ bool take_quantile(const gs_config& config) {
   return config.threshold_quantile >= 0 && config.threshold_quantile <= 1;
 }
 
-bool is_kept_problem_other() { return threshold.is_of_other_problem; }
+bool is_kept_problem_other() { return the_threshold().is_of_other_problem; }
 
 Status write_state(std::span<const StoragePiece> pieces) {
+  Threshold& threshold = the_threshold();
   StoragePiece all[kPieceCountMax];
   GS_ASSERT(pieces.size() < kPieceCountMax);
   std::memcpy(all, pieces.data(), pieces.size_bytes());
@@ -222,7 +215,8 @@ Status write_state(std::span<const StoragePiece> pieces) {
 }
 
 void renew_threshold() {
-  const uint64_t digest = app.device->client().digest();
+  Threshold& threshold = the_threshold();
+  const uint64_t digest = app().device->client().digest();
   threshold.is_known = threshold.is_known && digest == threshold.digest;
   threshold.is_proven = true;
   threshold.digest = digest;
@@ -232,7 +226,8 @@ void renew_threshold() {
 }
 
 bool tend_threshold() {
-  DeviceShell& device = *app.device;
+  Threshold& threshold = the_threshold();
+  DeviceShell& device = *app().device;
   if (!device.client().replica().has_model()) {
     return false;
   }
@@ -241,7 +236,7 @@ bool tend_threshold() {
     begin();
   }
   // A source that takes its time has one question at once: it is the step's, or this one's.
-  if (threshold.is_open && !(app.is_source_slow && device.client().is_step_open())) {
+  if (threshold.is_open && !(app().is_source_slow && device.client().is_step_open())) {
     advance();
   }
   const bool is_over = device.client().state() == ClientState::kFinished && !threshold.is_open;
@@ -256,6 +251,7 @@ bool tend_threshold() {
 
 gs_result gs_threshold(float* out) {
   using namespace gradstream;
+  const Threshold& threshold = the_threshold();
   if (out == nullptr) {
     return GS_BAD_ARGUMENT;
   }
@@ -265,7 +261,7 @@ gs_result gs_threshold(float* out) {
   }
   // Before the first gs_poll() nobody has looked yet whose threshold was kept.
   const bool is_known =
-      threshold.is_known && (threshold.is_proven || threshold.digest == app.device->client().digest());
+      threshold.is_known && (threshold.is_proven || threshold.digest == app().device->client().digest());
   if (!is_known) {
     const bool is_coming = threshold.is_open || (!threshold.is_proven && threshold.quantile > 0);
     return is_coming ? GS_BUSY : threshold.failure == GS_OK ? GS_NO_SAMPLES : threshold.failure;

@@ -1,18 +1,15 @@
 // What the files that use a model add to gs_init() and gs_poll().
 #include "firmware/application.h"
+#include "firmware/device_parts.h"
 
 namespace gradstream {
 namespace {
 
-struct ModelWatch {
-  bool is_held = false;  // there was a model when the last gs_poll() ended
-  uint32_t taken = 0;    // versions that had come by then
-};
-
-ModelWatch watch;
+ModelWatch own_watch;
 
 // Whether a version came since the last call. Each that comes is counted once.
 bool has_news(const Client& client) {
+  ModelWatch& watch = at_work(own_watch);
   const uint32_t taken = client.counters().records_applied + client.counters().snapshots;
   const bool is_held = client.replica().has_model();
   const bool is_new = is_held && (!watch.is_held || taken != watch.taken);
@@ -37,7 +34,7 @@ bool take_use(const gs_config& config) { return take_queue(config) && take_quant
 
 uint64_t after_poll(uint64_t wake_ms) {
   move_queue();
-  if (has_news(app.device->client())) {
+  if (has_news(app().device->client())) {
     renew_threshold();
     tell_model();
   }

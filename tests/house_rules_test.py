@@ -179,7 +179,7 @@ ARROWS = {
     "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "runtime/wire/server_address.h",
-                      "include/gradstream/posix.h", "boards/", HOST_ROOM),
+                      "include/gradstream/port.h", "include/gradstream/posix.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "include/gradstream/port.h", "boards/"),
     "include/": ("runtime/", "include/"),
     # The self-test times the X25519 of a handshake.

@@ -1,6 +1,8 @@
-// The port over the C functions of an application (include/gradstream/port.h), and what stands where it has none.
+// The port over the C functions of an application (include/gradstream/port.h), and what stands where it has none. One
+// of several devices has functions of its own.
 #include "include/gradstream/port.h"
 
+#include "boards/device_port.h"
 #include "runtime/link/port.h"
 
 #define GS_DEFAULT [[gnu::weak]]
@@ -19,42 +21,10 @@ GS_DEFAULT void gs_port_log(const char*) {}
 namespace gradstream {
 namespace {
 
-static_assert(sizeof(gs_port_piece) == sizeof(StoragePiece) &&
-                  offsetof(gs_port_piece, size) == offsetof(StoragePiece, size),
-              "pieces are handed on as they are");
-
-const gs_port_piece* pieces_of(const StoragePiece* pieces) { return reinterpret_cast<const gs_port_piece*>(pieces); }
-
-Status link_status(int32_t answer) {
-  return answer > 0 ? Status::kOk : answer == GS_PORT_WOULD_BLOCK ? Status::kWouldBlock : Status::kClosed;
-}
-
-// Of a call on size bytes. More than these would be a breach of the contract.
-Result<size_t> link_size(int32_t answer, size_t size) {
-  const Status status = link_status(answer);
-  if (status != Status::kOk) {
-    return status;
-  }
-  GS_ASSERT(static_cast<size_t>(answer) <= size);
-  return static_cast<size_t>(answer);
-}
-
-Status storage_fault(int32_t answer) {
-  return answer == GS_PORT_ABSENT ? Status::kUnimplemented : Status::kDataCorrupt;
-}
-
-// Of a write. 0 is no success: nothing was written, as by a driver that answers with a number of bytes.
-Status write_status(int32_t answer) { return answer > 0 ? Status::kOk : storage_fault(answer); }
-
-// Of a read. 0: nothing is stored.
-Result<size_t> read_size(int32_t answer) {
-  return answer >= 0 ? Result<size_t>(static_cast<size_t>(answer)) : Result<size_t>(storage_fault(answer));
-}
-
 TransportOps link_ops = {
-    [](void*) { return link_status(gs_port_link_open()); },
-    [](void*, uint8_t* out, size_t size) { return link_size(gs_port_link_read(out, size), size); },
-    [](void*, const uint8_t* bytes, size_t size) { return link_size(gs_port_link_write(bytes, size), size); },
+    [](void*) { return status_of_link(gs_port_link_open()); },
+    [](void*, uint8_t* out, size_t size) { return size_of_link(gs_port_link_read(out, size), size); },
+    [](void*, const uint8_t* bytes, size_t size) { return size_of_link(gs_port_link_write(bytes, size), size); },
     [](void*) { gs_port_link_close(); },
     false,
 };
@@ -68,26 +38,45 @@ Status port_random_bytes(uint8_t* out, size_t size) {
 }
 
 Transport port_transport() {
+  if (device_port != nullptr) {
+    return device_transport();
+  }
   link_ops.can_dial = gs_port_link_can_dial();
   return {&link_ops, nullptr};
 }
 
-void port_log_line(const char* text) { gs_port_log(text); }
+void port_log_line(const char* text) {
+  if (!device_log_line(text)) {
+    gs_port_log(text);
+  }
+}
 
 Status port_storage_write(const StoragePiece* pieces, size_t count) {
-  return write_status(gs_port_storage_write(pieces_of(pieces), count));
+  if (device_port != nullptr) {
+    return device_storage_write(pieces, count);
+  }
+  return status_of_storage(gs_port_storage_write(pieces_in_c(pieces), count));
 }
 
 Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
-  return read_size(gs_port_storage_read(out, capacity));
+  if (device_port != nullptr) {
+    return device_storage_read(out, capacity);
+  }
+  return size_of_storage(gs_port_storage_read(out, capacity));
 }
 
 Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count) {
-  return write_status(gs_port_step_write(index, pieces_of(pieces), count));
+  if (device_port != nullptr) {
+    return device_step_write(index, pieces, count);
+  }
+  return status_of_storage(gs_port_step_write(index, pieces_in_c(pieces), count));
 }
 
 Result<size_t> port_step_read(uint32_t index, uint8_t* out, size_t capacity) {
-  return read_size(gs_port_step_read(index, out, capacity));
+  if (device_port != nullptr) {
+    return device_step_read(index, out, capacity);
+  }
+  return size_of_storage(gs_port_step_read(index, out, capacity));
 }
 
 }  // namespace gradstream

@@ -6,15 +6,15 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "boards/device_port.h"
 #include "boards/posix/posix.h"
+#include "boards/posix/state_file.h"
 #include "boards/posix/tcp_link.h"
-#include "host/durable_file.h"
 #include "host/end_signals.h"
 #include "host/log_file.h"
 #include "runtime/link/port.h"
@@ -22,48 +22,19 @@
 namespace gradstream {
 namespace {
 
-constexpr size_t kPathSizeMax = 4000;
 // Of HOST:PORT in log lines: the longest DNS name, brackets, colon and port.
 constexpr size_t kServerTextSizeMax = 253 + 2 + 1 + 5;
 // Longest single wait: a clock that stands still during a system's sleep is read again.
 constexpr uint64_t kSleepMaxMs = 60000;
 
 char server_text[kServerTextSizeMax + 1] = {};
-char state_path[kPathSizeMax + 1] = {};
-char temporary_path[kPathSizeMax + 8] = {};
+char state_path[kStatePathSizeMax + 1] = {};
 // Of a time before a log line, with its end. Reason: 25 characters, and a year may have more than four digits.
 constexpr size_t kTimeTextSizeMax = 40;
 bool has_log_time = false;
 
 // The one connection.
 TcpLink tcp;
-
-bool write_all(int file, const uint8_t* bytes, size_t size) {
-  while (size > 0) {
-    const ssize_t count = ::write(file, bytes, size);
-    if (count < 0 && errno != EINTR) {
-      return false;
-    }
-    if (count > 0) {
-      bytes += count;
-      size -= static_cast<size_t>(count);
-    }
-  }
-  return true;
-}
-
-bool write_temporary(const StoragePiece* pieces, size_t count) {
-  const int file = ::open(temporary_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) {
-    return false;
-  }
-  bool written = true;
-  for (size_t i = 0; i < count && written; ++i) {
-    written = write_all(file, pieces[i].bytes, pieces[i].size);
-  }
-  written = written && ::fsync(file) == 0;
-  return ::close(file) == 0 && written;
-}
 
 // "2026-11-25T15:07:20.123Z ", the form of the server's log.
 void write_time(char* out) {
@@ -99,11 +70,10 @@ Status posix_set_state_file(const char* path) {
   if (path == nullptr) {
     return Status::kOk;
   }
-  if (std::strlen(path) > kPathSizeMax) {
+  if (std::strlen(path) > kStatePathSizeMax) {
     return Status::kInvalidArgument;
   }
   static_cast<void>(std::snprintf(state_path, sizeof(state_path), "%s", path));
-  static_cast<void>(std::snprintf(temporary_path, sizeof(temporary_path), "%s.new", path));
   return Status::kOk;
 }
 
@@ -118,9 +88,14 @@ void port_sleep_until_ms(uint64_t when_ms) {
   (void)::poll(wait, sizeof(wait) / sizeof(wait[0]), timeout);
 }
 
-Transport port_transport() { return {&kTcpOps, &tcp, server_text}; }
+Transport port_transport() {
+  return device_port != nullptr ? device_transport() : Transport{&kTcpOps, &tcp, server_text};
+}
 
 void port_log_line(const char* text) {
+  if (device_log_line(text)) {
+    return;
+  }
   static LogFile log(STDERR_FILENO);
   char time[kTimeTextSizeMax] = "";
   if (has_log_time) {
@@ -135,33 +110,17 @@ void port_log_line(const char* text) {
 }
 
 Status port_storage_write(const StoragePiece* pieces, size_t count) {
-  if (state_path[0] == '\0') {
-    return Status::kUnimplemented;
+  if (device_port != nullptr) {
+    return device_storage_write(pieces, count);
   }
-  const bool stored = write_temporary(pieces, count) && rename_durably(temporary_path, state_path) == 0;
-  return stored ? Status::kOk : Status::kClosed;
+  return state_path[0] == '\0' ? Status::kUnimplemented : write_state_file(state_path, pieces, count);
 }
 
 Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
-  if (state_path[0] == '\0') {
-    return Status::kUnimplemented;
+  if (device_port != nullptr) {
+    return device_storage_read(out, capacity);
   }
-  const int file = ::open(state_path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return errno == ENOENT ? Result<size_t>(size_t{0}) : Result<size_t>(Status::kClosed);
-  }
-  size_t size = 0;
-  uint8_t rest[512];
-  for (;;) {
-    const bool fits = size < capacity;
-    const ssize_t count = fits ? ::read(file, out + size, capacity - size) : ::read(file, rest, sizeof(rest));
-    if (count > 0) {
-      size += static_cast<size_t>(count);
-    } else if (count == 0 || errno != EINTR) {
-      ::close(file);
-      return count == 0 ? Result<size_t>(size) : Result<size_t>(Status::kClosed);
-    }
-  }
+  return state_path[0] == '\0' ? Result<size_t>(Status::kUnimplemented) : read_state_file(state_path, out, capacity);
 }
 
 void assert_failed(const char* file, int line) {

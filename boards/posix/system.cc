@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "boards/device_port.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {
@@ -31,8 +32,12 @@ Status port_random_bytes(uint8_t* out, size_t size) {
 }
 
 // A host repeats the task in progress: its steps are quick, and its files last.
-Status port_step_write(uint32_t, const StoragePiece*, size_t) { return Status::kUnimplemented; }
-Result<size_t> port_step_read(uint32_t, uint8_t*, size_t) { return Status::kUnimplemented; }
+Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count) {
+  return device_port != nullptr ? device_step_write(index, pieces, count) : Status::kUnimplemented;
+}
+Result<size_t> port_step_read(uint32_t index, uint8_t* out, size_t capacity) {
+  return device_port != nullptr ? device_step_read(index, out, capacity) : Status::kUnimplemented;
+}
 
 void port_reboot() { std::abort(); }
 

@@ -10,9 +10,10 @@
  *     // then sleep until wake_ms, or until the link has news
  *   }
  *
- * One device per image, one thread. Only gs_sample_push() may be called from an interrupt or another task, where
- * gs_config.queue_buffer is given. The board supplies the functions of runtime/link/port.h. Nothing allocates: all
- * memory is the caller's and must stay valid. docs/use_model.md tells how the model is used on a device.
+ * One device per image, one thread; at the end of this file are the functions for several. Only gs_sample_push() may be
+ * called from an interrupt or another task, where gs_config.queue_buffer is given. The board supplies the functions of
+ * runtime/link/port.h. Nothing allocates: all memory is the caller's and must stay valid. docs/use_model.md tells how
+ * the model is used on a device.
  */
 #ifndef GRADSTREAM_INCLUDE_GRADSTREAM_DEVICE_H_
 #define GRADSTREAM_INCLUDE_GRADSTREAM_DEVICE_H_
@@ -53,7 +54,8 @@ typedef enum gs_result {
   /* A member `size` is 0, which the caller forgot, or larger than the library knows: the caller was compiled with the
    * header of a newer release. Set it by sizeof, or link the library of that release. A bare-metal build that is
    * compiled as a whole reads no size. */
-  GS_BAD_SIZE = 13
+  GS_BAD_SIZE = 13,
+  GS_SMALL_MEMORY = 14 /* gs_device_init(): the memory has less than gs_device_size() bytes */
 } gs_result;
 
 /* "MAJOR.MINOR.PATCH" of the library. */
@@ -366,6 +368,87 @@ gs_result gs_status(gs_status_view* out);
 /* What the application measured itself: bytes of stack ever used. The next session reports it (event=device_report in
  * the server's log). */
 void gs_note_stack_high_water(uint32_t bytes);
+
+/* ---- Several devices in one process or image ----
+ *
+ * Each stands behind an object. What gs_poll() does for the only device, gs_device_poll() does for one of them, and so
+ * do the other functions that are named alike.
+ *
+ *   static gs_device_memory memory[2];
+ *   static gs_device* devices[2];
+ *   gs_port port = {.size = sizeof port, .context = &modems[0]};    // <gradstream/port.h>
+ *   port.link_read = ...; port.link_write = ...; config.identity_text = ...; config.arena = ...;
+ *   if (gs_device_init(&memory[0], sizeof memory[0], &config, &port, &devices[0]) != GS_OK) { ... }
+ *   // another identity, arena and port for devices[1]
+ *   for (;;) {
+ *     uint64_t wake_ms = UINT64_MAX;
+ *     for (int i = 0; i < 2; ++i) {
+ *       const uint64_t when_ms = gs_device_poll(devices[i], now_ms);  // of GS_PENDING, 0, there is no sleep
+ *       wake_ms = when_ms < wake_ms ? when_ms : wake_ms;
+ *     }
+ *     // then sleep until wake_ms, or until one of the links has news
+ *   }
+ *
+ * Each has an identity, samples, an arena, a connection and a model of its own. One that fails, is refused or waits
+ * does not touch another. The functions above stay, for one device more, which needs no object.
+ *
+ * What the devices of a process share, by its nature:
+ * - The thread. One call at a time works, of whichever device: several threads take a lock around each call.
+ *   gs_device_sample_push() of a device with a queue is excepted, as gs_sample_push() is.
+ * - Mbed TLS: its random generator, and on boards its pool. gs_config.tls_pool of the first device to start is the pool
+ *   of all; that of a later one is neither read nor written. It has to have room for as many sessions as there are
+ *   devices. A session that finds none ends with words (gs_status_view.last_fault), and its device tries again.
+ * - Clock, random numbers and assertions of <gradstream/port.h>. A failed assertion ends the process.
+ *
+ * Callbacks of a device may call all functions here but those that start, end and poll one. In a callback the functions
+ * without a device, such as gs_question(), are about the device whose callback it is; gs_sample_push() is not.
+ *
+ * gradstream::posix and gradstream::c_port have what several devices need of a port. Another port in C++ defines
+ * port_use() of runtime/link/port.h. */
+
+/* Bytes of one device on 64 and on 32 bits, beside its arena and buffers. The library's own size is at most this, and
+ * gs_device_size() tells it. A project whose Mbed TLS is larger has GS_TLS_CONTEXTS_SIZE in addition. */
+#ifdef GS_TLS_CONTEXTS_SIZE
+#define GS_DEVICE_SIZE ((sizeof(void*) == 8 ? 8192 : 6656) + (size_t)(GS_TLS_CONTEXTS_SIZE + 7) / 8 * 8)
+#else
+#define GS_DEVICE_SIZE (sizeof(void*) == 8 ? 8192 : 6656)
+#endif
+
+/* Room for one device, with its alignment, for objects that are static or on a stack. */
+typedef union gs_device_memory {
+  uint64_t words[GS_DEVICE_SIZE / sizeof(uint64_t)];
+  void* aligned;
+} gs_device_memory;
+
+typedef struct gs_device gs_device;
+
+/* Bytes that gs_device_init() needs. */
+size_t gs_device_size(void);
+
+/* Makes a device in memory, of so many bytes, and begins as gs_init() does. *device is it, or null. memory is the
+ * device's until gs_device_close(), and is not moved or copied. *config and *port may go afterwards, what they point to
+ * may not. An own loss of gs_own_problem() is taken over: the next call of that may be for another device.
+ * Results as gs_init(), and each but GS_OK leaves memory free. GS_SMALL_MEMORY: it has less than gs_device_size()
+ * bytes. GS_BAD_ARGUMENT: a null pointer, memory that is not aligned as gs_device_memory, a port without link_read or
+ * link_write, has_storage without a restore_buffer. GS_BAD_SIZE: also gs_port.size. After GS_BAD_IDENTITY
+ * gs_identity_line() tells the line. */
+struct gs_port;
+gs_result gs_device_init(void* memory, size_t size, const gs_config* config, const struct gs_port* port,
+                         gs_device** device);
+
+/* Ends the connection and the device. What was not acknowledged is lost, as with a reset. Null: nothing is done. */
+void gs_device_close(gs_device* device);
+
+/* As the functions without a device, whose names end alike. None takes null for device. */
+uint64_t gs_device_poll(gs_device* device, uint64_t now_ms);
+gs_result gs_device_sample_push(gs_device* device, const float* values);
+bool gs_device_model(gs_device* device, gs_model_view* out);
+gs_result gs_device_score(gs_device* device, const float* sample, float* out);
+gs_result gs_device_predict(gs_device* device, const float* sample, float* out);
+gs_result gs_device_threshold(gs_device* device, float* out);
+void gs_device_on_model(gs_device* device, void (*callback)(void* context, const gs_model_view* model), void* context);
+gs_result gs_device_status(gs_device* device, gs_status_view* out);
+void gs_device_note_stack_high_water(gs_device* device, uint32_t bytes);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
  * program that links gradstream::c_port has them defined by those below, and defines these in C. It must define
  * gs_port_now_ms, gs_port_random, gs_port_link_read and gs_port_link_write; a missing one is an error of the linker.
  * All others have a weak default that is told with each, and a definition of the program's own takes its place.
+ * A program with several devices gives each of them a gs_port, at the end of this file.
  *
  * Nothing here may block. gs_init() and gs_poll() call them, in their thread.
  */
@@ -23,7 +24,9 @@ enum {
   GS_PORT_WOULD_BLOCK = 0, /* nothing now: ask again */
   GS_PORT_CLOSED = -1,     /* the link is gone, and must be opened again */
   GS_PORT_ABSENT = -2,     /* the platform has none */
-  GS_PORT_FAILED = -3      /* it has one, which failed */
+  GS_PORT_FAILED = -3,     /* it has one, which failed */
+  GS_PORT_NO_ANSWER = -4,  /* of opening the link: nothing answers there. Counts as closed, and has words of its own */
+  GS_PORT_NO_ADDRESS = -5  /* of opening the link: the peer's name has no address. Counts as closed, with words too */
 };
 
 /* Milliseconds since boot; monotonic, 64 bits, never jumps. */
@@ -71,6 +74,27 @@ void gs_port_log(const char* line);
 /* A defect of the library or a broken contract, at that line of a source. It must not return: reset the processor.
  * Default: it loops for ever, so that a watchdog resets. */
 void gs_port_assert_failed(const char* file, int line);
+
+/* ---- Of one of several devices (gs_device_init) ---- */
+
+/* Link, storage, steps and log of one device, in place of the functions above that are named alike. What each answers
+ * is told there. Clock, random numbers and assertions are the process's: the functions above, or gradstream::posix. */
+typedef struct gs_port {
+  size_t size;      /* sizeof(gs_port) */
+  void* context;    /* the first argument of each */
+  const char* peer; /* whom the link dials, "HOST:PORT", for log lines; stays valid; null: nothing is said of it */
+  bool link_can_dial;
+  int32_t (*link_open)(void* context); /* null: the link is always open */
+  int32_t (*link_read)(void* context, uint8_t* out, size_t size);
+  int32_t (*link_write)(void* context, const uint8_t* bytes, size_t size);
+  void (*link_close)(void* context); /* null: nothing is done */
+  /* Null: GS_PORT_ABSENT. */
+  int32_t (*storage_write)(void* context, const gs_port_piece* pieces, size_t count);
+  int32_t (*storage_read)(void* context, uint8_t* out, size_t capacity);
+  int32_t (*step_write)(void* context, uint32_t index, const gs_port_piece* pieces, size_t count);
+  int32_t (*step_read)(void* context, uint32_t index, uint8_t* out, size_t capacity);
+  void (*log)(void* context, const char* line); /* null: the process's log */
+} gs_port;
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,8 @@
  *     gs_posix_sleep_until(gs_poll(gs_posix_now_ms()));
  *   }
  *
- * Log lines of the device go to standard error. One thread, as of all of <gradstream/device.h>.
+ * Log lines of the device go to standard error. One thread, as of all of <gradstream/device.h>. Several devices have a
+ * gs_posix_port each, at the end of this file.
  */
 #ifndef GRADSTREAM_INCLUDE_GRADSTREAM_POSIX_H_
 #define GRADSTREAM_INCLUDE_GRADSTREAM_POSIX_H_
@@ -43,6 +44,26 @@ bool gs_posix_read_file(const char* path, char* out, size_t capacity, size_t* si
 uint64_t gs_posix_now_ms(void);
 /* Returns at that time, before it when the link has news, and after a minute at the latest. */
 void gs_posix_sleep_until(uint64_t when_ms);
+
+/* ---- Of one of several devices (gs_device_init) ---- */
+
+/* Bytes of its connection and its address. */
+enum { GS_POSIX_PORT_SIZE = 640 };
+/* What is in it is the library's. It is neither moved nor copied, and outlives its device. */
+typedef struct gs_posix_port {
+  uint64_t words[GS_POSIX_PORT_SIZE / sizeof(uint64_t)];
+} gs_posix_port;
+
+/* Begins *posix, and writes what gs_device_init() takes as its port to *out. server: as gs_posix_set_server().
+ * state_file: as gs_posix_set_state_file(), but the string stays the caller's; each device has a file of its own.
+ * false: a null pointer, no address and port, or a path of more than 4,000 bytes; nothing is written. */
+struct gs_port;
+bool gs_posix_port_init(gs_posix_port* posix, const char* server, const char* state_file, struct gs_port* out);
+
+/* Ports that one sleep looks at, at most. Reason: 8 KB of stack. */
+enum { GS_POSIX_PORTS_MAX = 1024 };
+/* As gs_posix_sleep_until(), for the links of `count` devices, 1 .. GS_POSIX_PORTS_MAX. */
+void gs_posix_sleep_until_any(const gs_posix_port* ports, size_t count, uint64_t when_ms);
 
 #ifdef __cplusplus
 }

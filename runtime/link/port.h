@@ -8,6 +8,8 @@
 #include "runtime/base/status.h"
 #include "runtime/link/transport.h"
 
+struct gs_port;
+
 namespace gradstream {
 
 // Milliseconds since boot; monotonic, 64 bits, never jumps.
@@ -38,6 +40,10 @@ Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count)
 Result<size_t> port_step_read(uint32_t index, uint8_t* out, size_t capacity);
 // Never returns.
 [[noreturn]] void port_reboot();
+// Until the next call, transport, storage, steps and log are those of one of several devices
+// (include/gradstream/port.h); null: those of the process. Returns what was so before. Only programs with
+// gs_device_init() call it, and a board that has one device defines none.
+const ::gs_port* port_use(const ::gs_port* port);
 
 }  // namespace gradstream
 
