@@ -2,8 +2,9 @@
 
 import contextlib
 
-from gradstream.device import Client, Loss, train
+from gradstream.device import Client, train
 from gradstream.files import _numpy, number_or_text, read_model
+from gradstream.loss import Loss
 from gradstream.programs import ask
 from gradstream.server import Server
 
