@@ -23,6 +23,7 @@
 #include "firmware/key_change_posix.h"
 #include "firmware/name_posix.h"
 #include "firmware/registry.h"
+#include "python/library_problem.h"
 #include "python/work.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/crc32c.h"
@@ -37,9 +38,6 @@ using namespace gradstream;
 
 namespace {
 
-// The problems over samples that are rows of floats; those of networks take a file as well.
-constexpr const ProblemOps* kLibrary[] = {&kKpcaOps,         &kBrockettOps,   &kSpdMeanOps, &kHyperbolicMeanOps,
-                                          &kLeastSquaresOps, &kCompletionOps, &kLogisticOps};
 // A wait is cut to this, milliseconds. Reason: a clock that stands still during a system's sleep is read again.
 constexpr uint64_t kWaitMaxMs = 60000;
 
@@ -163,24 +161,18 @@ int take_own_loss(const gs_py_options& options, gs_py_device* device, gs_py_faul
 }
 
 int take_samples(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault) {
-  const auto* const found = std::find_if(std::begin(kLibrary), std::end(kLibrary), [&](const ProblemOps* ops) {
-    return std::strcmp(ops->name, options.problem) == 0;
-  });
-  if (found == std::end(kLibrary)) {
-    std::string known;
-    for (const ProblemOps* ops : kLibrary) {
-      known += (known.empty() ? "" : ", ") + std::string(ops->name);
-    }
-    return tell(
-        fault, kExitUsage,
-        "the library has no problem of this name, " + in_quotes(options.problem) + ": give a Loss, or one of " + known);
+  const ProblemOps* const found = find_library_problem(options.problem);
+  if (found == nullptr) {
+    return tell(fault, kExitUsage,
+                "the library has no problem of this name, " + in_quotes(options.problem) + ": give a Loss, or one of " +
+                    library_problem_names());
   }
   if (options.samples == nullptr || options.dimension == 0) {
     return tell(fault, kExitData, "there are no samples: give rows of numbers");
   }
   device->values = options.samples;
   device->samples = {device, options.sample_count, options.dimension, read_row};
-  device->problem = {*found, &device->samples};
+  device->problem = {found, &device->samples};
   return kExitOk;
 }
 

@@ -6,6 +6,12 @@
 
 #include "runtime/link/port.h"
 
+// The C library's word for a process of one thread, by which std::shared_ptr counts without atomic operations. The code
+// of programs, of which this library is linked, reaches it in a way that a shared library cannot: so here is one of its
+// own, hidden, which says that there may be more threads.
+extern "C" char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
+char __libc_single_threaded = 0;         // NOLINT(bugprone-reserved-identifier)
+
 namespace gradstream {
 namespace {
 

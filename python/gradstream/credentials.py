@@ -49,7 +49,7 @@ def claim_identity(claim: Claim, server: str, *, log: Callable[[str], object] | 
     ServerUnreachable after claim.seconds, IdentityError, FileUnusable.
     """
     end = time.monotonic() + claim.seconds
-    failures = []
+    failures: list[BaseException] = []
     line = log_to(log, failures.append)
     options = ClaimOptions(file=text(claim.file), name=claim.name.encode(), identity_file=text(claim.identity),
                            server=server.encode(), log=line, takes_unproven=1 if claim.unproven else 0)

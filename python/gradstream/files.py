@@ -12,7 +12,7 @@ import urllib.request
 from typing import Any
 
 from gradstream.credentials import Path
-from gradstream.errors import OptionError, ProgramFailed
+from gradstream.errors import NotReplayable, OptionError
 from gradstream.programs import ask
 
 STATUS_BYTES_MAX = 16 << 20  # reason: 512 versions have a hundredth of it
@@ -58,6 +58,24 @@ def read_model(source: Path, *, run: int | None = None, version: int | str = "la
             "--out", out)
         with numpy.load(out) as archive:
             return dict(archive)
+
+
+def save_model(run: dict[str, Any], out: Path) -> None:
+    """Writes what simulate() or read_model() returned as a file that read_model() reads. *.npz has its numbers and
+    texts, the mark of a model that cannot be replayed among them; *.npy has the model alone. Raises NotReplayable where
+    a *.npy would lose that mark."""
+    numpy = _numpy()
+    out = pathlib.Path(out)
+    lineage = str(run.get("lineage", ""))
+    if out.suffix == ".npy":
+        if lineage.startswith("not replayable"):
+            raise NotReplayable(f"{out}: the model is {lineage}, and a .npy has no room for this mark: give a name "
+                                "that ends with .npz")
+        numpy.save(out, run["model"])
+        return
+    if out.suffix != ".npz":
+        raise OptionError(f"{out}: a model's name ends with .npz or .npy")
+    numpy.savez(out, **{name: value for name, value in run.items() if not isinstance(value, (dict, list))})
 
 
 def history(source: Path, *, run: int | None = None, token: str | None = None) -> dict[str, list]:

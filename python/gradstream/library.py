@@ -5,9 +5,11 @@ import ctypes
 import logging
 import math
 import pathlib
+from typing import Any
 
 from gradstream.errors import DataError, OptionError
 
+numpy: Any
 try:
     import numpy
 except ImportError:  # the package does without, but a Loss then gets memoryviews
@@ -40,9 +42,12 @@ class Options(ctypes.Structure):  # gs_py_options
                 ("run", ctypes.c_uint32), ("arena_bytes", ctypes.c_uint32), ("has_floors", ctypes.c_uint32)]
 
 
+_KINDS: dict[str, Any] = {"digest": ctypes.c_uint64, "name": ctypes.c_char_p, "last_reason": ctypes.c_char_p,
+                          "last_fault": ctypes.c_char_p}
+
+
 class RawStatus(ctypes.Structure):  # gs_py_status
-    _fields_ = [(name, {"digest": ctypes.c_uint64, "name": ctypes.c_char_p, "last_reason": ctypes.c_char_p,
-                        "last_fault": ctypes.c_char_p}.get(name, ctypes.c_uint32))
+    _fields_ = [(name, _KINDS.get(name, ctypes.c_uint32))
                 for name in ("has_model", "version", "digest", "rows", "cols", "run_finished", "connected", "sessions",
                              "connection_failures", "local_steps", "updates_folded", "updates_late", "updates_refused",
                              "tasks_refused", "digest_mismatches", "save_failures", "bytes_sent", "bytes_received",

@@ -6,7 +6,7 @@ from typing import Any
 
 from gradstream.errors import OptionError
 from gradstream.files import _numpy
-from gradstream.simulation import train_shards
+from gradstream.simulation import simulate
 
 
 class FederatedPCA:
@@ -36,8 +36,8 @@ class FederatedPCA:
         """shards: one array for each device, a sample a row, all with the same columns."""
         del y  # there are no labels
         numpy = _numpy()
-        run = train_shards(shards, problem="kpca", manifold="stiefel", cols=self.n_components, round_count=self.rounds,
-                           floors=self.floors, seconds=self.seconds)
+        run = simulate(shards, loss="kpca", manifold="stiefel", cols=self.n_components, round_count=self.rounds,
+                       floors=self.floors, seconds=self.seconds)
         self.digest_, self.history_, self.n_features_in_ = run["digest"], run["history"], run["model"].shape[0]
         self.components_ = run["model"].T
         self.mean_ = run.get("mean", numpy.zeros(self.n_features_in_, "f4"))

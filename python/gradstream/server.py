@@ -69,7 +69,7 @@ class Server:
         if self.config.exists() and not self.config.read_text(encoding="utf-8").startswith(MARK):
             raise FileExistsError(f"{self.config} is a configuration of your own: give another folder")
         self.config.write_text(MARK + "\n".join(lines) + "\n", encoding="utf-8")
-        self._process = None
+        self._process: subprocess.Popen | None = None
 
     def __enter__(self) -> Server:
         self.start()
@@ -102,12 +102,12 @@ class Server:
         """Returns when devices can connect. Raises ProgramFailed with the server's words."""
         with open(self.folder / "server.log", "ab") as log:
             atexit.register(self.stop)  # a script that ends takes its server with it
-            self._process = subprocess.Popen([program("gradstream"), "serve", "--create", "--config",
-                                              str(self.config)],
-                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen([program("gradstream"), "serve", "--create", "--config", str(self.config)],
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = process
         host, port = self.address.split(":")
         end = time.monotonic() + START_SECONDS_MAX
-        while self._process.poll() is None and time.monotonic() < end:
+        while process.poll() is None and time.monotonic() < end:
             with socket.socket() as probe:
                 if probe.connect_ex((host, int(port))) == 0:
                     return
