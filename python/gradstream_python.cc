@@ -2,27 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <poll.h>
 
+#include "boards/posix/posix.h"
 #include "boards/posix/tcp_link.h"
 #include "firmware/application.h"
+#include "firmware/client_main.h"
+#include "firmware/credentials_posix.h"
 #include "firmware/device.h"
+#include "firmware/key_change_posix.h"
+#include "firmware/name_posix.h"
 #include "firmware/registry.h"
+#include "python/library_problem.h"
+#include "python/work.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/fusing.h"
 #include "runtime/link/port.h"
 #include "runtime/problem/problem.h"
+#include "runtime/wire/claim.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/server_address.h"
 
@@ -30,17 +38,13 @@ using namespace gradstream;
 
 namespace {
 
-// The problems over samples that are rows of floats; those of networks take a file as well.
-constexpr const ProblemOps* kLibrary[] = {&kKpcaOps,         &kBrockettOps,   &kSpdMeanOps, &kHyperbolicMeanOps,
-                                          &kLeastSquaresOps, &kCompletionOps, &kLogisticOps};
 // A wait is cut to this, milliseconds. Reason: a clock that stands still during a system's sleep is read again.
 constexpr uint64_t kWaitMaxMs = 60000;
 
-// Mbed TLS has one random generator for the process, and lines go to the log of the device at work. So one call at a
-// time works; a loss may look at a device from inside of one.
-std::recursive_mutex work;
-gs_py_log current_log = nullptr;
-bool is_polling = false;
+// What is stored is stored for this device, under the lock of Work.
+gs_py_device* at_work = nullptr;
+// The state files of the devices that are open.
+std::set<std::string> open_states;
 
 struct OwnLoss {
   gs_py_loss loss = nullptr;
@@ -105,6 +109,13 @@ struct gs_py_device {
   std::string host;
   std::string port;
   std::string server;
+  std::vector<char> identity_text;
+  std::string name;
+  Certificate certificate;
+  bool has_certificate = false;
+  IdentityKeeper keys;
+  bool keeps_keys = false;
+  std::string state;  // its file; empty: none
   TcpLink link;
   gs_py_log log = nullptr;
   OwnLoss own;
@@ -125,24 +136,16 @@ Status read_row(const void* context, uint32_t index, Real* out) {
   return Status::kOk;
 }
 
-// Of one function of the interface: no other one works meanwhile, and lines go to this device's log.
-class Work {
- public:
-  explicit Work(gs_py_log log) : lock_(work), before_(std::exchange(current_log, log)) {}
-  ~Work() { current_log = before_; }
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
+std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
 
- private:
-  std::scoped_lock<std::recursive_mutex> lock_;
-  gs_py_log before_;
-};
-
-const char* take_own_loss(const gs_py_options& options, gs_py_device* device) {
+// 0, or the code of *fault.
+int take_own_loss(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault) {
   OwnLoss& own = device->own;
   own.shape = {options.rows, options.cols};
   if (own.shape.size() == 0 || options.rows > kDimensionMax || options.cols > kDimensionMax) {
-    return "the shape of the loss is none: rows and columns from 1 to 32,768";
+    return tell(fault, kExitUsage,
+                "the shape of the loss is (" + std::to_string(options.rows) + ", " + std::to_string(options.cols) +
+                    "): give rows and columns from 1 to " + std::to_string(kDimensionMax) + ", those of the run");
   }
   own.loss = options.loss;
   own.gradient = options.gradient;
@@ -154,47 +157,61 @@ const char* take_own_loss(const gs_py_options& options, gs_py_device* device) {
   own.ops = {own.name.c_str(), own_sample_count, own_check_shape,
              own_scratch_size, own_loss,         options.gradient == nullptr ? nullptr : own_gradient};
   device->problem = {&own.ops, &own};
-  return nullptr;
+  return kExitOk;
 }
 
-const char* take_samples(const gs_py_options& options, gs_py_device* device) {
-  const auto* const found = std::find_if(std::begin(kLibrary), std::end(kLibrary), [&](const ProblemOps* ops) {
-    return std::strcmp(ops->name, options.problem) == 0;
-  });
-  if (found == std::end(kLibrary)) {
-    return "the library has no problem of this name: give a Loss, or name one of docs/python.md";
+int take_samples(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault) {
+  const ProblemOps* const found = find_library_problem(options.problem);
+  if (found == nullptr) {
+    return tell(fault, kExitUsage,
+                "the library has no problem of this name, " + in_quotes(options.problem) + ": give a Loss, or one of " +
+                    library_problem_names());
   }
   if (options.samples == nullptr || options.dimension == 0) {
-    return "there are no samples: give rows of numbers";
+    return tell(fault, kExitData, "there are no samples: give rows of numbers");
   }
   device->values = options.samples;
   device->samples = {device, options.sample_count, options.dimension, read_row};
-  device->problem = {*found, &device->samples};
-  return nullptr;
+  device->problem = {found, &device->samples};
+  return kExitOk;
 }
 
-const char* take_options(const gs_py_options& options, gs_py_device* device) {
-  if (options.size != sizeof options) {
-    return "the Python files and the library are of different releases: install the package anew";
-  }
-  if (options.problem == nullptr || std::strlen(options.problem) == 0 ||
-      std::strlen(options.problem) > kProblemNameSizeMax) {
-    return "the problem's name has 1 to 15 characters";
-  }
-  if (options.sample_count == 0 || options.sample_count > kSampleCountMax) {
-    return "a device has 1 to 65,535 samples";
-  }
+int take_server(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault) {
   ServerAddress address;
-  if (options.server == nullptr || parse_server_address(options.server, &address).text != nullptr) {
-    return "the server's address is none: write HOST:PORT";
+  if (const AddressFault wrong = parse_server_address(options.server, &address); wrong.text != nullptr) {
+    return tell(fault, kExitUsage,
+                "the server is " + in_quotes(options.server) + ": write HOST:PORT; " +
+                    in_quotes(std::string(wrong.part)) + " " + wrong.text);
   }
   device->host = address.host;
   device->port = address.port;
   device->server = options.server;
   device->link.host = device->host.c_str();
   device->link.port = device->port.c_str();
+  return kExitOk;
+}
+
+int take_options(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault) {
+  if (options.size != sizeof options) {
+    return tell(fault, kExitUsage,
+                "the Python files and the library are of different releases: install the package anew");
+  }
+  if (std::strlen(options.problem) == 0 || std::strlen(options.problem) > kProblemNameSizeMax) {
+    return tell(
+        fault, kExitUsage,
+        "the problem's name is " + in_quotes(options.problem) + ": it has 1 to 15 characters, those of the run");
+  }
+  if (options.sample_count == 0 || options.sample_count > kSampleCountMax) {
+    return tell(fault, kExitData,
+                options.sample_count == 0
+                    ? "there are 0 samples: a device has 1 to 65,535 samples"
+                    : "there are more than 65,535 samples: a device has 1 to 65,535 samples; share them out");
+  }
   device->log = options.log;
-  return options.loss != nullptr ? take_own_loss(options, device) : take_samples(options, device);
+  if (const int code = take_server(options, device, fault); code != kExitOk) {
+    return code;
+  }
+  return options.loss != nullptr ? take_own_loss(options, device, fault) : take_samples(options, device, fault);
 }
 
 // As firmware/gradstream_device.cc has it for the one device of an image.
@@ -210,6 +227,7 @@ ClientConfig client_config(const gs_py_options& options, const Identity& identit
   if (port_random_bytes(life, sizeof life) == Status::kOk) {
     client.jitter_seed = crc32c(client.jitter_seed, life, sizeof life);
   }
+  client.has_storage = !device.state.empty();
   client.holds_pulls = kHoldsPulls;
   if (options.has_floors == 0) {
     client.floors = no_floors();
@@ -217,66 +235,168 @@ ClientConfig client_config(const gs_py_options& options, const Identity& identit
   return client;
 }
 
-const char* start(const gs_py_options& options, gs_py_device* device) {
-  if (!keeps_subnormals()) {
-    return "this process flushes subnormal numbers to zero, so that its model would drift from the server's: load no "
-           "library that was linked with -ffast-math";
+int take_credentials(const gs_py_credentials& given, gs_py_device* device, gs_py_fault* fault) {
+  if (given.certificate != nullptr) {
+    device->has_certificate = true;
+    const CertificateFiles files = {given.authority, given.certificate, given.key,
+                                    given.server_name == nullptr ? "" : given.server_name};
+    return load_certificate(files, device->host, &device->certificate, &device->identity_text, &device->name);
   }
-  if (fuses_products()) {
-    return "this build fuses products with sums, so that its model would drift from the server's";
+  if (given.identity_file != nullptr) {
+    if (const int code = load_identity(given.identity_file, &device->identity_text, &device->name); code != kExitOk) {
+      return code;
+    }
+    ClientMainOptions kept;
+    const int code = keep_identity(given.identity_file, &device->keys, &kept);
+    device->keeps_keys = kept.keys != nullptr;
+    return code;
   }
-  DeviceConfig config;
+  device->identity_text.assign(given.identity, given.identity + std::strlen(given.identity));
+  Identity identity;
   uint32_t line = 0;
-  if (options.identity == nullptr ||
-      parse_identity({options.identity, std::strlen(options.identity)}, &config.identity, &line) != Status::kOk) {
-    return "the identity does not parse: give what `gradstream device add` wrote";
+  if (parse_identity(device->identity_text, &identity, &line) != Status::kOk) {
+    return tell(fault, kExitIdentity,
+                "the identity does not parse," + identity_fault_text(device->identity_text, line) +
+                    ": give what `gradstream device add` wrote");
+  }
+  if (is_claim_identity(identity.name)) {
+    return tell(fault, kExitIdentity, "the identity is a claim: give its file as claim, with a name");
+  }
+  device->name = identity.name;
+  return kExitOk;
+}
+
+int take_state(const char* folder, gs_py_device* device, gs_py_fault* fault) {
+  if (folder == nullptr) {
+    return kExitOk;
+  }
+  if (device->name.find('/') != std::string::npos) {
+    return tell(fault, kExitUsage, "no state is kept of the name " + in_quotes(device->name) + ": it has a slash");
+  }
+  const std::string path = (std::filesystem::path(folder) / (device->name + ".state")).string();
+  if (posix_set_state_file(path.c_str()) != Status::kOk) {
+    return tell(fault, kExitUsage, "the path of the state folder is too long: " + in_quotes(folder));
+  }
+  if (!open_states.insert(path).second) {
+    return tell(fault, kExitUsage, path + " is of a device that is open in this process: close that one first");
+  }
+  device->state = path;
+  return kExitOk;
+}
+
+// What cannot be used is dropped, with a line: the device begins afresh.
+void restore(gs_py_device* device, size_t capacity) {
+  const auto buffer = std::make_unique<uint8_t[]>(capacity);
+  const Result<size_t> size = port_storage_read(buffer.get(), capacity);
+  if (size.ok() && size.value() == 0) {
+    return;
+  }
+  const Status status = !size.ok()                ? size.status()
+                        : size.value() > capacity ? Status::kOutOfMemory
+                                                  : device->shell->client().restore({buffer.get(), size.value()});
+  if (status != Status::kOk) {
+    const char* const why = !size.ok()                           ? "it cannot be read"
+                            : status == Status::kDataCorrupt     ? "it is damaged, or of another release"
+                            : status == Status::kUnauthenticated ? "it is of another identity"
+                                                                 : "it does not fit this device";
+    port_log_line(
+        ("event=state_dropped reason=\"the saved state: " + std::string(why) + "; starting afresh\"").c_str());
+  }
+}
+
+int check_arithmetic(gs_py_fault* fault) {
+  if (!keeps_subnormals()) {
+    return tell(fault, kExitArithmetic,
+                "this process flushes subnormal numbers to zero, so that its model would drift from the server's: load "
+                "no library that was linked with -ffast-math");
+  }
+  return fuses_products() ? tell(fault, kExitArithmetic,
+                                 "this build fuses products with sums, so that its model would drift from the server's")
+                          : int{kExitOk};
+}
+
+int start(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault) {
+  if (const int code = check_arithmetic(fault); code != kExitOk) {
+    return code;
   }
   const size_t word_count = options.arena_bytes / sizeof(uint64_t);
   device->memory.reset(new (std::nothrow) uint64_t[word_count]);
-  if (device->memory == nullptr || tls_start(nullptr, 0) != Status::kOk) {
-    return device->memory == nullptr ? "there is no memory for the arena" : "there are no random numbers, so no TLS";
+  if (device->memory == nullptr) {
+    return tell(fault, kExitMemory,
+                "there is no memory for arena_bytes, " + std::to_string(options.arena_bytes) + ": give fewer");
   }
+  if (tls_start(nullptr, 0) != Status::kOk) {
+    return tell(fault, kExitNoEntropy, "there are no random numbers, so no TLS");
+  }
+  int code = take_credentials(options.credentials, device, fault);
+  code = code == kExitOk ? take_state(options.state, device, fault) : code;
+  if (code != kExitOk) {
+    fault->code = code;
+    return code;
+  }
+  DeviceConfig config;
+  uint32_t line = 0;
+  const Status parsed = parse_identity(device->identity_text, &config.identity, &line);
+  GS_ASSERT(parsed == Status::kOk);  // take_credentials() has seen it
+  config.credentials = device->has_certificate ? &device->certificate.credentials : nullptr;
+  config.server_name = device->certificate.server_name.c_str();
+  config.keys = device->keeps_keys ? &device->keys : nullptr;
   config.transport = {&kTcpOps, &device->link, device->server.c_str()};
   config.client = client_config(options, config.identity, *device);
-  device->arena = std::make_unique<Arena>(device->memory.get(), word_count * sizeof(uint64_t));
+  const size_t arena_size = word_count * sizeof(uint64_t);
+  device->arena = std::make_unique<Arena>(device->memory.get(), arena_size);
   device->shell = std::make_unique<DeviceShell>(config, *device->arena);
-  return nullptr;
+  if (!device->state.empty()) {
+    restore(device, arena_size);
+  }
+  return kExitOk;
 }
+
+// Under the lock of Work: what is stored meanwhile is the device's.
+class AtWork {
+ public:
+  explicit AtWork(gs_py_device* device) {
+    GS_ASSERT(at_work == nullptr);  // device.py refuses it by name
+    at_work = device;
+  }
+  ~AtWork() { at_work = nullptr; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+};
 
 }  // namespace
 
 namespace gradstream {
 
-// ---- What an image's board and application would be ----
-
-void port_log_line(const char* text) {
-  if (current_log != nullptr) {
-    current_log(text);
+// In place of the one device of an image.
+Status write_state(std::span<const StoragePiece> pieces) {
+  if (at_work->state.empty()) {
+    return Status::kUnimplemented;
   }
-}
-
-// Devices here keep no state over the process's end.
-Status write_state(std::span<const StoragePiece>) { return Status::kUnimplemented; }
-
-void assert_failed(const char* file, int line) {
-  (void)std::fprintf(stderr, "event=assert_failed file=%s line=%d\n", file, line);
-  port_reboot();
+  GS_TRY(posix_set_state_file(at_work->state.c_str()));
+  return port_storage_write(pieces.data(), pieces.size());
 }
 
 }  // namespace gradstream
 
-gs_py_device* gs_py_open(const gs_py_options* options, const char** why) {
+gs_py_device* gs_py_open(const gs_py_options* options, gs_py_fault* fault) {
   auto device = std::make_unique<gs_py_device>();
-  const Work lock(options->log);
-  *why = take_options(*options, device.get());
-  if (*why == nullptr) {
-    *why = start(*options, device.get());
+  const Work lock(options->log, fault);
+  const int code = take_options(*options, device.get(), fault);
+  if (code == kExitOk && start(*options, device.get(), fault) == kExitOk) {
+    return device.release();
   }
-  return *why == nullptr ? device.release() : nullptr;
+  open_states.erase(device->state);
+  return nullptr;
 }
 
 void gs_py_close(gs_py_device* device) {
-  const Work lock(nullptr);
+  const Work lock(device->log);
+  if (!device->state.empty()) {
+    const AtWork work(device);
+    device->shell->save_state();
+  }
+  open_states.erase(device->state);
   device->shell.reset();
   kTcpOps.close(&device->link);
   delete device;
@@ -288,11 +408,9 @@ float* gs_py_gradient_values(gs_py_device* device) { return device->own.gradient
 
 uint32_t gs_py_poll(gs_py_device* device) {
   const Work lock(device->log);
-  GS_ASSERT(!is_polling);  // device.py refuses it by name
-  is_polling = true;
+  const AtWork work(device);
   const uint64_t now_ms = port_now_ms();
   const uint64_t wake_ms = device->shell->poll(now_ms);
-  is_polling = false;
   return wake_ms <= now_ms ? 0 : static_cast<uint32_t>(std::min(wake_ms - now_ms, kWaitMaxMs));
 }
 
@@ -308,7 +426,7 @@ void gs_py_wait(gs_py_device* const* devices, uint32_t count, uint32_t milliseco
 }
 
 void gs_py_get_status(const gs_py_device* device, gs_py_status* out) {
-  const Work lock(current_log);
+  const Work lock(device->log);
   const Client& client = device->shell->client();
   const ClientCounters& counters = client.counters();
   const DeviceCounters link = device->shell->counters();
@@ -330,15 +448,17 @@ void gs_py_get_status(const gs_py_device* device, gs_py_status* out) {
   out->updates_refused = counters.updates_refused;
   out->tasks_refused = counters.tasks_refused;
   out->digest_mismatches = counters.digest_mismatches;
+  out->save_failures = counters.save_failures;
   out->bytes_sent = link.bytes_sent;
   out->bytes_received = link.bytes_received;
   out->arena_high_water = static_cast<uint32_t>(device->arena->high_water_size());
+  out->name = device->name.c_str();
   out->last_reason = reason_name(client.last_reason());
   out->last_fault = device->shell->last_fault_text();
 }
 
 int gs_py_get_model(const gs_py_device* device, float* out, size_t capacity) {
-  const Work lock(current_log);
+  const Work lock(device->log);
   const Replica& replica = device->shell->client().replica();
   if (!replica.has_model() || replica.shape().size() > capacity) {
     return 1;

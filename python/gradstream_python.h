@@ -24,11 +24,30 @@ typedef int (*gs_py_gradient)(uint32_t index_count);
 /* A line of the device's log, without the newline; valid during the call. */
 typedef void (*gs_py_log)(const char* line);
 
+/* What is wrong, and what to do. code: the exit status of gradstream-client in its place (firmware/client_main.h).
+ * text: a sentence, or the line of the client's log that says it: event=failed, event=claim_refused,
+ * event=claim_failed. */
+typedef struct gs_py_fault {
+  int32_t code;
+  char text[1024]; /* ends with 0; what is longer is cut */
+} gs_py_fault;
+
+/* By what a device proves who it is: one of the three. All texts and paths are copied. */
+typedef struct gs_py_credentials {
+  const char* identity;      /* what `gradstream device add` wrote */
+  const char* identity_file; /* the path of such a file. Where its folder can be written, the key may change there */
+  const char* certificate;   /* the path of a PEM file, with those of its key and of the server's CA */
+  const char* key;
+  const char* authority;
+  const char* server_name; /* that the server's certificate is for; null: the HOST of the server */
+} gs_py_credentials;
+
 typedef struct gs_py_options {
-  uint32_t size;        /* sizeof(gs_py_options): Python and the library are of one build */
-  const char* identity; /* what `gradstream device add` wrote; the text is copied */
-  const char* server;   /* HOST:PORT */
-  const char* problem;  /* its name, at most 15 characters */
+  uint32_t size; /* sizeof(gs_py_options): Python and the library are of one build */
+  gs_py_credentials credentials;
+  const char* server;  /* HOST:PORT */
+  const char* state;   /* the folder for what survives the process, which is there and can be written; null: none */
+  const char* problem; /* its name, at most 15 characters */
   /* Of a problem of the library (docs/python.md): sample_count x dimension values, which stay the caller's and must
    * outlive the device. Null with a loss. */
   const float* samples;
@@ -61,16 +80,19 @@ typedef struct gs_py_status {
   uint32_t updates_refused;
   uint32_t tasks_refused;
   uint32_t digest_mismatches;
+  uint32_t save_failures;
   uint32_t bytes_sent; /* on the wire, TLS included */
   uint32_t bytes_received;
   uint32_t arena_high_water; /* bytes */
+  const char* name;          /* of the device; as long as it is open */
   const char* last_reason;   /* why a session or task ended last, as the log names it; static */
   const char* last_fault;    /* of the link, in words with the remedy; static, "": none */
 } gs_py_status;
 
-/* A device, or null. Then *why says what is wrong and what to do, in static words. */
-gs_py_device* gs_py_open(const gs_py_options* options, const char** why);
-/* Not from inside of a loss. The connection ends; what was not acknowledged is lost, as with a device that is reset. */
+/* A device that goes on with what it has stored, or null. Then *fault says what is wrong. */
+gs_py_device* gs_py_open(const gs_py_options* options, gs_py_fault* fault);
+/* Not from inside of a loss. The connection ends. With a state it is stored once more; without, what was not
+ * acknowledged is lost, as with a device that is reset. */
 void gs_py_close(gs_py_device* device);
 
 /* rows x cols floats, row by row; sample_count indices; rows x cols floats. Of a device with an own loss; the addresses
@@ -95,6 +117,19 @@ int gs_py_get_model(const gs_py_device* device, float* out, size_t capacity);
 double gs_py_evaluate(gs_py_device* device, const float* x, uint32_t index_count, uint32_t times);
 /* Calls the loss itself so many times: what a call into Python costs at least. */
 void gs_py_call(gs_py_loss loss, uint32_t times);
+
+typedef struct gs_py_claim {
+  const char* file;          /* that `gradstream claim add` wrote */
+  const char* name;          /* that the device is to have */
+  const char* identity_file; /* where its own identity is to be; one that is there counts, and nothing is asked */
+  const char* server;        /* HOST:PORT */
+  gs_py_log log;             /* null: nothing is logged */
+  uint32_t takes_unproven;   /* also a claim whose file names no server (firmware/claim_posix.h) */
+} gs_py_claim;
+
+/* One attempt to get an identity by a claim, which may take as long as a connection, a handshake and an answer. 0: the
+ * identity is there. Else *fault has the code, and is the same; 7: the server was not reached, try again. */
+int gs_py_claim_identity(const gs_py_claim* claim, gs_py_fault* fault);
 
 /* Of the library, such as "0.1.0". */
 const char* gs_py_version(void);

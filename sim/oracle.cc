@@ -7,6 +7,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/training/secant.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
 #include "server/run/weights.h"
@@ -253,7 +254,7 @@ std::string Oracle::on_version(const JournalRecord& record) {
   std::string fault = check_cohort(next);
   if (fault.empty() && is_answered) {
     fault = check_stage(next);
-  } else if (fault.empty() && has_version_ && !steps_with_memory) {
+  } else if (fault.empty() && has_version_ && !steps_with_memory && parameters_.fold.keys().own_rule == nullptr) {
     fault = !next.blocks.empty()                                ? check_blocks(next)
             : is_anchor_phase()                                 ? check_anchors(next)
             : parameters_.delay->delay_rule != DelayRule::kNone ? check_delayed(next)

@@ -10,6 +10,9 @@ namespace {
 
 // Of a device, bytes. Reason: enough for every run of the simulator; pages that nobody writes cost nothing.
 constexpr size_t kArenaSize = size_t{1} << 16;
+// Of a problem that is not the simulator's, besides: so many tensors of the model's shape, and values of an upload, as
+// sim/timed_fleet.cc has it.
+constexpr size_t kTensorCount = 48;
 constexpr uint32_t kSampleCountMin = 6;
 constexpr uint32_t kSampleCountSpread = 5;
 constexpr uint32_t kEntriesPerSample = 4;
@@ -20,10 +23,21 @@ constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOp
 constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
                                                       &kSolverTangentMeanOps, &kSolverSvrgOps};
 
+size_t arena_size(const RunParameters& parameters, const OwnProblem* own) {
+  const size_t values = parameters.model->shape.size() + parameters.value_count();
+  return kArenaSize + (own == nullptr ? 0 : kTensorCount * values * sizeof(Real));
+}
+
 }  // namespace
 
-SimDevice::SimDevice(uint32_t index, const RunParameters& parameters)
-    : index_(index), memory_(std::make_unique_for_overwrite<uint64_t[]>(kArenaSize / sizeof(uint64_t))) {
+SimDevice::SimDevice(uint32_t index, const RunParameters& parameters, const OwnProblem* own)
+    : index_(index),
+      arena_size_(arena_size(parameters, own)),
+      memory_(std::make_unique_for_overwrite<uint64_t[]>(arena_size_ / sizeof(uint64_t))) {
+  if (own != nullptr && own->ops != nullptr) {
+    problem_ = {own->ops, own->contexts[index]};
+    return;
+  }
   RandomKey key;
   key.seed = parameters.seed;
   key.owner = index;
@@ -107,7 +121,7 @@ void SimDevice::boot() {
   config.min_retry_ms = 100;
   config.holds_pulls = holds_pulls;
   client_.reset();
-  arena_ = std::make_unique<Arena>(memory_.get(), kArenaSize);
+  arena_ = std::make_unique<Arena>(memory_.get(), arena_size_);
   client_ = std::make_unique<Client>(config, *arena_);
   if (!saved_.empty()) {
     GS_ASSERT(client_->restore(saved_) == Status::kOk);  // storage is whole: old or new

@@ -11,13 +11,15 @@
 #include "runtime/problem/measurement.h"
 #include "runtime/wire/frame.h"
 #include "server/run/run_parameters.h"
+#include "sim/own_problem.h"
 
 namespace gradstream {
 
 class SimDevice {
  public:
-  // Samples of the run's problem, drawn from its seed and skewed by the index, so that devices differ.
-  SimDevice(uint32_t index, const RunParameters& parameters);
+  // Samples of the run's problem, drawn from its seed and skewed by the index, so that devices differ. own: the problem
+  // in place of them, which outlives the device; null: there is none.
+  SimDevice(uint32_t index, const RunParameters& parameters, const OwnProblem* own = nullptr);
   SimDevice(const SimDevice&) = delete;
   SimDevice& operator=(const SimDevice&) = delete;
 
@@ -30,7 +32,7 @@ class SimDevice {
   void boot();
   void save(const ClientAction& action);
   void save_step(const ClientAction& action);
-  // Its samples, row by row.
+  // Its samples, row by row; none of an own problem.
   const Real* samples() const { return samples_.data(); }
   const SampleSource& source() const { return source_; }
   FrameReader& reader() { return reader_; }
@@ -63,6 +65,7 @@ class SimDevice {
   Measurement measurement_;
   uint32_t asks_needed_ = 0;
   uint32_t asks_ = 0;  // of the question that was asked last
+  size_t arena_size_;  // bytes
   std::unique_ptr<uint64_t[]> memory_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Client> client_;

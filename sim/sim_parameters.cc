@@ -45,6 +45,13 @@ void choose_step(RunParameters* parameters) {
   parameters->local->barzilai_borwein = BarzilaiBorwein::kNone;
 }
 
+void take_own(const SimOptions& options, RunParameters* parameters) {
+  if (options.own != nullptr) {
+    options.own->adjust(parameters);
+    parameters->fold.keys().own_rule = options.own->rule;
+  }
+}
+
 void set_policy(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
   p.quality->holdout_share = options.holdout_share;
@@ -160,7 +167,25 @@ RunParameters sim_parameters(const SimOptions& options) {
   }
   set_participation(options, &p);
   set_policy(options, &p);
+  take_own(options, &p);
   return p;
+}
+
+std::string own_problem_obstacle(const SimOptions& options) {
+  if (options.own == nullptr) {
+    return "";
+  }
+  const OwnProblem& own = *options.own;
+  if (options.is_product || options.is_fixed_rank || options.asks_needed > 0 || options.chooses_step ||
+      options.centre != Centre::kNone || options.scale != UnitScale::kNone) {
+    return "product, fixed_rank, measured, auto_step, centre and scale are of the simulator's own samples; leave them "
+           "out";
+  }
+  if (own.ops != nullptr && own.contexts.size() != options.device_count) {
+    return "there are samples for " + std::to_string(own.contexts.size()) + " devices, and the fleet has " +
+           std::to_string(options.device_count) + "; give a shard for each device";
+  }
+  return "";
 }
 
 }  // namespace gradstream

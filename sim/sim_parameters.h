@@ -7,6 +7,7 @@
 
 #include "server/run/choices.h"
 #include "server/run/run_parameters.h"
+#include "sim/own_problem.h"
 
 namespace gradstream {
 
@@ -67,6 +68,7 @@ struct SimOptions {
   float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
   SimTrust trust = {};
   SimPlants plants = {};
+  const OwnProblem* own = nullptr;  // what is trained, by whom, in place of the simulator's own; outlives the fleet
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
 };
 
@@ -76,6 +78,8 @@ RunParameters sim_parameters(const SimOptions& options);
 bool has_one_digest(const SimOptions& options);
 // Whether every version waits for all that are asked.
 bool waits_for_all(const SimOptions& options);
+// Why these options do not go with what is the caller's; empty: they do, or nothing is. For people.
+std::string own_problem_obstacle(const SimOptions& options);
 
 }  // namespace gradstream
 

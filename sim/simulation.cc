@@ -53,7 +53,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
   const uint32_t last_version = parameters_.version_count();
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
   for (uint32_t i = 0; i < options.device_count; ++i) {
-    devices_.push_back(std::make_unique<SimDevice>(i, parameters_));
+    devices_.push_back(std::make_unique<SimDevice>(i, parameters_, options.own));
     if (options.asks_needed > 0) {
       devices_[i]->measure(options.asks_needed);
     }
@@ -148,6 +148,10 @@ bool Simulation::is_done() {
 
 SimResult Simulation::run() {
   while (result_.fault.empty() && !events_.empty() && !is_done()) {
+    if (options_.own != nullptr && options_.own->is_ended()) {
+      broken("the caller has ended it");
+      break;
+    }
     const SimEvent event = events_.pop();
     now_ms_ = event.at_ms;
     if (faults_.are_on() && oracle_.version() >= faulty_until_version_) {
@@ -172,18 +176,7 @@ SimResult Simulation::run() {
   if (result_.fault.empty()) {
     check_end();
   }
-  for (const auto& device : devices_) {
-    result_.client_deadline_count += device->is_alive() ? device->client().counters().deadlines_missed : 0;
-  }
-  result_.faults = faults_.counts();
-  result_.lies = liar_.counts();
-  result_.byzantine_field_count = byzantine_.field_count();
-  result_.byzantine_repeat_count = byzantine_.repeat_count();
-  result_.digest = oracle_.digest();
-  result_.virtual_ms = now_ms_;
-  result_.record_count = store_.records().size();
-  result_.hold_count = holds_.hold_count();
-  result_.dropped_count = store_.records().size() - kept_.records().size();
+  fill_result();
   return result_;
 }
 

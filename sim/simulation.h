@@ -31,6 +31,9 @@ inline constexpr uint32_t kSlowCommitOdds = 20;
 struct SimResult {
   std::string fault;  // the first invariant that was broken; empty: none
   uint64_t digest = 0;
+  uint32_t version = 0;     // of the server's model at the end
+  Shape shape;              // and what it is
+  std::vector<Real> model;  // rows * cols
   uint64_t event_count = 0;
   uint64_t virtual_ms = 0;
   uint64_t record_count = 0;
@@ -65,6 +68,7 @@ class Simulation {
   bool inject_into(Fault fault, uint32_t index);
   bool is_done();
   uint64_t event_count_max() const;
+  void fill_result();
   void check_server();
   void check_end();
   void handle(const SimEvent& event);

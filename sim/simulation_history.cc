@@ -1,4 +1,4 @@
-// What the simulator's database keeps of a run's history: checkpoints, and the records behind them.
+// What the simulator keeps of a run: its database, with checkpoints and the records behind them, and what came of it.
 #include "sim/simulation.h"
 
 namespace gradstream {
@@ -43,6 +43,28 @@ void Simulation::keep_checkpoint() {
   GS_ASSERT(kept_.write_checkpoint(*checkpoint_, &written) == StoreStatus::kOk);
   GS_ASSERT(kept_.cut({false, options_.device_count, 0}, &has_more) == StoreStatus::kOk);
   checkpoint_.reset();
+}
+
+// What the parts have counted, and the model at the end.
+void Simulation::fill_result() {
+  for (const auto& device : devices_) {
+    result_.client_deadline_count += device->is_alive() ? device->client().counters().deadlines_missed : 0;
+  }
+  result_.faults = faults_.counts();
+  result_.lies = liar_.counts();
+  result_.byzantine_field_count = byzantine_.field_count();
+  result_.byzantine_repeat_count = byzantine_.repeat_count();
+  result_.digest = oracle_.digest();
+  if (server_ != nullptr && server_->model().has_model()) {
+    const Replica& replica = server_->model();
+    result_.version = replica.version();
+    result_.shape = replica.shape();
+    result_.model.assign(replica.model(), replica.model() + replica.shape().size());
+  }
+  result_.virtual_ms = now_ms_;
+  result_.record_count = store_.records().size();
+  result_.hold_count = holds_.hold_count();
+  result_.dropped_count = store_.records().size() - kept_.records().size();
 }
 
 }  // namespace gradstream

@@ -185,6 +185,7 @@ ARROWS = {
     # The self-test times the X25519 of a handshake.
     "firmware/self_test.": ("runtime/", "include/", "boards/", "firmware/", "cmake/x25519_driver.h"),
     "firmware/": ("runtime/", "include/", "boards/", "firmware/", HOST_ROOM),
+    "python/gradstream_simulation.": ("runtime/", "sim/", "python/", *PURE_ROOMS, *PURE_BASE),
     "python/": ("runtime/", "include/", "boards/posix/", "firmware/", "python/"),
 }
 

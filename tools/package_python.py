@@ -44,7 +44,7 @@ def fill(tree, run):
         (package / path).parent.mkdir(parents=True, exist_ok=True)
         run("strip", "-o", package / path, BUILD / source)
         (package / path).chmod(0o755)
-    for path in sorted(SOURCES.glob("*.py")):
+    for path in sorted([*SOURCES.glob("*.py"), SOURCES / "py.typed"]):
         (package / path.name).write_bytes(path.read_bytes())
     return package
 

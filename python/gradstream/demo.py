@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 
-from gradstream.device import Client, Loss, train
-from gradstream.programs import ProgramFailed, program
+from gradstream.device import Client, train
+from gradstream.errors import Error
+from gradstream.loss import Loss
+from gradstream.programs import program
 from gradstream.server import Server
 
 DIRECTION = (0.8, 0.6, 0.0)  # what the readings agree on
@@ -86,7 +88,7 @@ def main(words):
     begin = time.monotonic()
     try:
         rounds, digests, cosine = play()
-    except (ProgramFailed, TimeoutError, ValueError) as failure:
+    except Error as failure:
         print(f"demo: error: {failure}", file=sys.stderr)
         return 1
     holds = len(digests) == 1 and cosine >= COSINE_MIN

@@ -1,5 +1,7 @@
 """What a server and its devices keep in files, as arrays and columns."""
 
+from __future__ import annotations
+
 import contextlib
 import csv
 import io
@@ -7,8 +9,11 @@ import json
 import pathlib
 import tempfile
 import urllib.request
+from typing import Any
 
-from gradstream.programs import ProgramFailed, ask
+from gradstream.credentials import Path
+from gradstream.errors import NotReplayable, OptionError
+from gradstream.programs import ask
 
 STATUS_BYTES_MAX = 16 << 20  # reason: 512 versions have a hundredth of it
 HTTP_SECONDS_MAX = 30
@@ -35,7 +40,7 @@ def _settings(source):
             yield ["--config", str(config), "--set", f"server.database={pathlib.Path(source).resolve()}"]
 
 
-def read_model(source, *, run=None, version="latest"):
+def read_model(source: Path, *, run: int | None = None, version: int | str = "latest") -> dict[str, Any]:
     """A trained model as a dict of arrays: model, and what samples need besides (docs/own_data.md, "Use the model").
 
     source: a file *.npz or *.npy that a server wrote, a server's database, or its configuration (*.toml). run and
@@ -55,7 +60,25 @@ def read_model(source, *, run=None, version="latest"):
             return dict(archive)
 
 
-def history(source, *, run=None, token=None):
+def save_model(run: dict[str, Any], out: Path) -> None:
+    """Writes what simulate() or read_model() returned as a file that read_model() reads. *.npz has its numbers and
+    texts, the mark of a model that cannot be replayed among them; *.npy has the model alone. Raises NotReplayable where
+    a *.npy would lose that mark."""
+    numpy = _numpy()
+    out = pathlib.Path(out)
+    lineage = str(run.get("lineage", ""))
+    if out.suffix == ".npy":
+        if lineage.startswith("not replayable"):
+            raise NotReplayable(f"{out}: the model is {lineage}, and a .npy has no room for this mark: give a name "
+                                "that ends with .npz")
+        numpy.save(out, run["model"])
+        return
+    if out.suffix != ".npz":
+        raise OptionError(f"{out}: a model's name ends with .npz or .npy")
+    numpy.savez(out, **{name: value for name, value in run.items() if not isinstance(value, (dict, list))})
+
+
+def history(source: Path, *, run: int | None = None, token: str | None = None) -> dict[str, list]:
     """A run's versions, their losses and quality, as columns: a dict of lists, which pandas.DataFrame() takes.
 
     source: a server's database or its configuration (*.toml): the columns are those of `gradstream history`. Or the
@@ -85,7 +108,7 @@ def number_or_text(text):
     return text
 
 
-def to_gsd(source, out, *, label=None, as_bytes=False):
+def to_gsd(source: Any, out: Path, *, label: str | int | None = None, as_bytes: bool = False) -> None:
     """Writes samples as a shard for a device (docs/data.md). Raises ProgramFailed with what is wrong with them.
 
     source: rows of numbers, or the path of a table (CSV, .npy). out: the path, which ends with .gsd. label: the column
@@ -93,7 +116,7 @@ def to_gsd(source, out, *, label=None, as_bytes=False):
     """
     out = pathlib.Path(out)
     if out.suffix != ".gsd":
-        raise ValueError(f"{out}: a shard's name ends with .gsd")
+        raise OptionError(f"{out}: a shard's name ends with .gsd")
     options = [*([] if label is None else ["--label", label]), *(["--bytes"] if as_bytes else [])]
     with tempfile.TemporaryDirectory(prefix="gradstream-", dir=out.resolve().parent) as folder:
         if not isinstance(source, (str, pathlib.Path)):

@@ -5,14 +5,12 @@ import pathlib
 import subprocess
 import sys
 
+from gradstream.errors import ProgramFailed
+
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-class ProgramFailed(Exception):
-    """A program of the package ended with an error; its text is what the program said."""
-
-
-def program(name):
+def program(name: str) -> str:
     """The path of gradstream, gradstream-client or gradstream-sim."""
     return str(FOLDER / "bin" / name)
 

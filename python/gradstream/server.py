@@ -1,5 +1,7 @@
 """An aggregation server as a child of this process, for experiments on one machine."""
 
+from __future__ import annotations
+
 import atexit
 import json
 import numbers
@@ -10,9 +12,12 @@ import socket
 import subprocess
 import tempfile
 import time
+from typing import Any
 
+from gradstream.credentials import Path
+from gradstream.errors import ProgramFailed
 from gradstream.files import history
-from gradstream.programs import ProgramFailed, ask, program
+from gradstream.programs import ask, program
 
 MARK = "# Written by gradstream.Server, which writes it anew.\n"
 START_SECONDS_MAX = 30
@@ -38,41 +43,46 @@ def _toml(value):
     return json.dumps(str(value))  # quoted as TOML's basic strings are
 
 
+def _lines(keys):
+    return [f"{key} = {_toml(value)}" for key, value in keys.items()]
+
+
 class Server:
     """A server on 127.0.0.1 with a run of these keys (docs/reference/keys.md), such as problem="kpca", cols=4.
 
-    folder: where database, configuration and log stand; without it a folder that goes with the server. Used with
-    `with`, the server ends at the end of the block. address: for Client. url: of its web page.
+    folder: where database, configuration and log stand; without it a folder that goes with the server. settings: keys
+    of the section [server] (docs/reference/configuration.md), such as {"device_ca_file": "ca.pem"}. Used with `with`,
+    the server ends at the end of the block. address: for Client. url: of its web page.
     """
 
-    def __init__(self, folder=None, **run):
+    def __init__(self, folder: Path | None = None, *, settings: dict[str, Any] | None = None, **run: Any) -> None:
         self._is_temporary = folder is None
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gradstream-") if folder is None else folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.address, page = _free_addresses(2)
         self.url = f"http://{page}"
         self.config = self.folder / "gradstream.toml"
-        lines = ["[server]", f'listen = "{self.address}"', f'http_listen = "{page}"',
-                 f'database = {_toml(self.folder / "gradstream.db")}', 'device_registration = "active"', "",
-                 "[server.limits]", "store_delay_ms = 1", "", "[run]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in {"name": "python", **run}.items()]
+        own = {"listen": self.address, "http_listen": page, "database": self.folder / "gradstream.db",
+               "device_registration": "active", **(settings or {})}
+        lines = ["[server]", *_lines(own), "", "[server.limits]", "store_delay_ms = 1", "", "[run]",
+                 *_lines({"name": "python", **run})]
         if self.config.exists() and not self.config.read_text(encoding="utf-8").startswith(MARK):
             raise FileExistsError(f"{self.config} is a configuration of your own: give another folder")
         self.config.write_text(MARK + "\n".join(lines) + "\n", encoding="utf-8")
-        self._process = None
+        self._process: subprocess.Popen | None = None
 
-    def __enter__(self):
+    def __enter__(self) -> Server:
         self.start()
         return self
 
     def __exit__(self, *_):
         self.stop()
 
-    def ask(self, *words):
+    def ask(self, *words: object) -> str:
         """What a verb of the server prints, such as ask("status"). Raises ProgramFailed."""
         return ask("gradstream", *words, "--config", self.config)
 
-    def enrol(self, name):
+    def enrol(self, name: str) -> str:
         """The identity of a device, for Client; it is made where its file is not there yet."""
         out = self.folder / f"{name}.identity"
         if out.exists():
@@ -80,24 +90,24 @@ class Server:
         self.ask("device", "add", name, "--out", out)
         return out.read_text(encoding="ascii")
 
-    def history(self):
+    def history(self) -> dict[str, list]:
         """As gradstream.history()."""
         return history(self.config)
 
-    def log(self):
+    def log(self) -> str:
         """Its log so far."""
         return (self.folder / "server.log").read_text(encoding="utf-8")
 
-    def start(self):
+    def start(self) -> None:
         """Returns when devices can connect. Raises ProgramFailed with the server's words."""
         with open(self.folder / "server.log", "ab") as log:
             atexit.register(self.stop)  # a script that ends takes its server with it
-            self._process = subprocess.Popen([program("gradstream"), "serve", "--create", "--config",
-                                              str(self.config)],
-                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen([program("gradstream"), "serve", "--create", "--config", str(self.config)],
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = process
         host, port = self.address.split(":")
         end = time.monotonic() + START_SECONDS_MAX
-        while self._process.poll() is None and time.monotonic() < end:
+        while process.poll() is None and time.monotonic() < end:
             with socket.socket() as probe:
                 if probe.connect_ex((host, int(port))) == 0:
                     return
@@ -106,7 +116,7 @@ class Server:
         self.stop()
         raise ProgramFailed(said)
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends it. A temporary folder goes as well."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)

@@ -133,6 +133,9 @@ std::unique_ptr<Aggregator> make_unclipped(const AggregatorContext& context) {
 }  // namespace
 
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
+  if (context.parameters->fold.keys().own_rule != nullptr) {
+    return make_aggregator_own(context);
+  }
   std::unique_ptr<Aggregator> inner = make_unclipped(context);
   return context.parameters->fold.keys().clip_norm == ClipNorm::kNone
              ? std::move(inner)
@@ -147,6 +150,9 @@ Objection check_aggregator_count(const RunParameters& parameters, uint32_t count
   }
   if (count == 1) {
     return {};
+  }
+  if (parameters.fold.keys().own_rule != nullptr) {
+    return what + "a rule of the simulation's caller keeps all updates of a version; take 1 aggregator";
   }
   if (parameters.delay->delay_rule != DelayRule::kNone) {
     return what +

@@ -264,6 +264,8 @@ std::unique_ptr<Aggregator> make_aggregator_delayed(const AggregatorContext& con
 std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
+// Of a simulation's caller, in place of a member: server/rules/aggregator_own.h.
+std::unique_ptr<Aggregator> make_aggregator_own(const AggregatorContext& context);
 // Around another member, one without a state beyond a version: weight_share_max. parameters outlive the rule.
 std::unique_ptr<Aggregator> make_aggregator_capped(const FoldCore& keys, std::unique_ptr<Aggregator> inner);
 // Around any other member: clip_norm.

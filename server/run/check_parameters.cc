@@ -26,7 +26,7 @@ Objection check_parameters(const RunParameters& p) {
       check_model, check_units,
       // What the server does with answers, once every number is in its range.
       check_ranges, check_groups, check_participation, check_over_selection, check_straggler, check_timed_work,
-      check_retry, check_weight_share, check_clip, check_buffer, check_attendance, check_device_share,
+      check_retry, check_weight_share, check_clip, check_own_rule, check_buffer, check_attendance, check_device_share,
       check_kept_updates, check_delay_rule, check_delay_switch, check_ortho, check_average, check_curve,
       check_kept_models, check_quality, check_stop};
   for (const auto check : kChecks) {

@@ -93,6 +93,29 @@ Objection check_clip(const RunParameters& p) {
                                 obstacle + why + "; set clip_norm to trailing";
 }
 
+Objection check_own_rule(const RunParameters& p) {
+  if (p.fold.keys().own_rule == nullptr) {
+    return {};
+  }
+  const bool has_tangents =
+      (p.local->solver == SolverId::kGradientStream || p.local->solver == SolverId::kTangentMean) &&
+      p.stream() == StreamKind::kTangentBlock;
+  if (!has_tangents) {
+    return "an own aggregation, solver, upload_stream: it gets the tangents of solver gradient_stream or tangent_mean, "
+           "and this run uploads others; set solver to gradient_stream, and upload_stream to tangent";
+  }
+  if (p.delay->delay_rule != DelayRule::kNone || p.fold.keys().clip_norm != ClipNorm::kNone ||
+      p.fold->weight_share_max < 1 || p.cohort->participation == Participation::kSchemeTwo) {
+    return "an own aggregation, delay_rule, clip_norm, weight_share_max, participation: the function takes the place "
+           "of "
+           "these rules; set delay_rule and clip_norm to none, weight_share_max to 1, participation to all or scheme_1";
+  }
+  if (p.steps->step_size == 0) {
+    return "an own aggregation, step_size: no step is found by what the function makes; set step_size to a number";
+  }
+  return {};
+}
+
 Objection check_kept_updates(const RunParameters& p) {
   const std::string limit = std::to_string(kKeptUpdateCountMax);
   if (p.has_memory()) {

@@ -14,6 +14,7 @@
 
 namespace gradstream {
 
+struct OwnRule;
 struct RunParameters;
 
 // clip_factor counts in parts of this: 64 to 65,535 of them.
@@ -26,6 +27,9 @@ struct FoldKeys : FoldCore {
   float clip_factor = 4;
   float clip_norm_value = 0;  // kFixed, in the units of an update's values
   uint32_t clip_window = 3;
+  // No key: a simulation's own aggregation (server/rules/aggregator_own.h), which outlives the run. Null: there is
+  // none.
+  const OwnRule* own_rule = nullptr;
 
   // visit(key, field) for every key, in the order of the canonical text.
   template <typename Keys, typename Visit>
@@ -70,6 +74,7 @@ std::string median_clip_obstacle(const RunParameters& run);
 // Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_weight_share(const RunParameters& run);
 Objection check_clip(const RunParameters& run);
+Objection check_own_rule(const RunParameters& run);
 // That no version wants more updates than a rule may keep.
 Objection check_kept_updates(const RunParameters& run);
 

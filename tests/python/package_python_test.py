@@ -29,7 +29,7 @@ print(gradstream.simulate(devices=3, rounds=2, seed=1)["digest"])
 client = gradstream.Client("identity = a\\nkey = " + "5a" * 32 + "\\n", "127.0.0.1:1", [[1, 2], [3, 4]],
                            gradstream.Loss(lambda x, indices: x[0, 0] + len(indices), shape=(2, 1), count=2))
 assert client.evaluate([[0.5], [2]], count=2) == 2.5 and client.model() is None
-assert gradstream.device.LIBRARY.gs_py_version() == b"{version}"
+assert gradstream.__version__ == "{version}"
 """
 
 

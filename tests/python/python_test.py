@@ -11,42 +11,14 @@ import io
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
 import numpy
+from module_support import IDENTITY, SECONDS, ZEROTH_ORDER, gradstream, kpca_loss, package, samples
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import package  # noqa: E402
-import package_python  # noqa: E402
-
-FOLDER = tempfile.TemporaryDirectory(prefix="gradstream-python-")
-package_python.fill(pathlib.Path(FOLDER.name), package.run)
-sys.path.insert(0, FOLDER.name)
-import gradstream  # noqa: E402
-from gradstream import demo, device  # noqa: E402
-
-SECONDS = 60
-IDENTITY = "identity = a\nkey = " + "5a" * 32 + "\n"
-ZEROTH_ORDER = {"solver": "projection", "estimator": "projection_one_sided", "direction_count": 4, "batch_size": 16,
-                "local_step_count": 2, "step_size": 0.1, "smoothing": 0.01, "centre": "none", "scale": "none"}
-
-
-def samples(seed, count=48):
-    draw = numpy.random.default_rng(seed)
-    return (draw.normal(size=(count, 1)) * [0.8, 0.6, 0, 0] + 0.1 * draw.normal(size=(count, 4))).astype("f4")
-
-
-def kpca_loss(rows, has_gradient, **options):
-    def f(x, indices):
-        return -0.5 * numpy.mean((rows[indices] @ x) ** 2)
-
-    def grad(x, indices):
-        batch = rows[indices]
-        return -batch.T @ (batch @ x) / len(batch)
-    return gradstream.Loss(f, grad if has_gradient else None, shape=(4, 1), count=len(rows), **options)
+from gradstream import demo, library, loss  # noqa: E402  of the folder that module_support has filled
 
 
 @contextlib.contextmanager
@@ -184,8 +156,8 @@ class Calls(unittest.TestCase):
             self.assertFalse(numpy.shares_memory(client._data, rows))
 
     def test_a_gradient_of_another_shape_is_an_error(self):
-        calls = device._Calls(gradstream.Loss(lambda x, indices: 0.0, lambda x, indices: numpy.zeros(2), shape=(8, 2),
-                                              count=3))
+        calls = loss.Calls(gradstream.Loss(lambda x, indices: 0.0, lambda x, indices: numpy.zeros(2), shape=(8, 2),
+                                           count=3))
         with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(sum, shape=(8, 2), count=3)) as client:
             calls.show(client.handle)
             self.assertEqual(calls.gradient(2), 1)
@@ -193,7 +165,7 @@ class Calls(unittest.TestCase):
 
     def test_what_a_call_costs(self):
         """Printed alone: ./run soak python compares both."""
-        empty = device._LOSS(lambda count: 0.0)
+        empty = library.LOSS(lambda count: 0.0)
         x, times = numpy.zeros((64, 4), "f4"), 20000
         problem = gradstream.Loss(lambda x, indices: 0.0, shape=x.shape, count=32)
         with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=problem) as client:
@@ -205,7 +177,7 @@ class Calls(unittest.TestCase):
                     call()
                     found.append(time.process_time() - begin)
                 return min(found) / times
-            bare = seconds(lambda: device.LIBRARY.gs_py_call(empty, times))
+            bare = seconds(lambda: library.LIBRARY.gs_py_call(empty, times))
             whole = seconds(lambda: client.evaluate(x, 32, times))
         print(f"python: a loss call {1e9 * whole:.0f} ns, an empty callback {1e9 * bare:.0f} ns, "
               f"ratio={whole / bare:.2f}")

@@ -1571,9 +1571,9 @@ retry_max_ms = 5
         readers = [path.name for folder in ("server", "runtime", "firmware", "boards")
                    for path in sorted((ROOT / folder).rglob("*.cc"))
                    if re.search(r"system_clock|CLOCK_REALTIME|\btime\(", path.read_text())]
-        self.assertEqual(readers, ["commands.cc", "server.cc", "board.cc"])
-        board = (ROOT / "boards" / "posix" / "board.cc").read_text()
-        self.assertEqual(board.count("CLOCK_REALTIME"), 1, "of log lines, and of nothing else")
+        self.assertEqual(readers, ["commands.cc", "server.cc", "console.cc"])
+        console = (ROOT / "boards" / "posix" / "console.cc").read_text()
+        self.assertEqual(console.count("CLOCK_REALTIME"), 1, "of log lines, and of nothing else")
         server = (ROOT / "server" / "program" / "server.cc").read_text()
         self.assertEqual(server.count("system_clock"), 1, "once, at the start")
 

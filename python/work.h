@@ -1,0 +1,35 @@
+// What the functions of python/gradstream_python.h share: one of them works at a time, and what it logs goes to the
+// device that it works for.
+#ifndef GRADSTREAM_PYTHON_WORK_H_
+#define GRADSTREAM_PYTHON_WORK_H_
+
+#include <mutex>
+#include <string>
+
+#include "firmware/client_main.h"
+#include "python/gradstream_python.h"
+
+namespace gradstream {
+
+// Of one function of the interface, for as long as it works. Mbed TLS has one random generator for the process, and
+// the port one state file and one server; so all others wait. A loss may look at a device from inside of one.
+// fault: gets the last line that says why the client ends or a claim is refused, as firmware/ logs it; null: nobody.
+class Work {
+ public:
+  explicit Work(gs_py_log log, gs_py_fault* fault = nullptr);
+  ~Work();
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+ private:
+  std::scoped_lock<std::recursive_mutex> lock_;
+  gs_py_log log_before_;
+  gs_py_fault* fault_before_;
+};
+
+// Puts both into *fault, the text cut to its size. Returns code.
+int tell(gs_py_fault* fault, int code, const std::string& text);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_PYTHON_WORK_H_
