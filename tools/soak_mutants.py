@@ -55,9 +55,10 @@ ROOMS = {
                         "session_pool tls_fault tls_stream", "server head_key"),
     "server/coordinator": Room("attendance complaint coordinator coordinator_checkpoint coordinator_output "
                                "coordinator_pulls coordinator_rounds coordinator_sessions coordinator_stages "
-                               "coordinator_stall coordinator_uploads device_ranks fleet held_pulls intake ledger "
-                               "ledger_checkpoint ledger_end ledger_stages norm_book quality run_messages "
-                               "run_progress share_window stall", "pace sim lying_sim"),
+                               "coordinator_stall coordinator_uploads device_ranks device_row device_rules "
+                               "device_session fleet held_pulls intake ledger ledger_checkpoint ledger_end norm_book "
+                               "quality run_ledger run_ledger_stages run_messages run_progress share_window stall "
+                               "upload_rules", "pace sim lying_sim"),
     "server/program": Room("config config_source config_value head_key head_log key_changer keyring model_export "
                            "model_import model_npz network_file past_runs replay run_export run_head shard_writer "
                            "toml_document", "commands_exit server"),

@@ -52,13 +52,13 @@ void Coordinator::start(uint64_t now_ms) {
   State& state = *state_;
   GS_ASSERT(!state.is_started);
   state.is_started = true;
-  if (!state.ledger.has_version()) {
+  if (!state.ledger.run().has_version()) {
     state.open_run(now_ms);
     return;
   }
   state.log("run_recovered"_event, Fields()
-                                       .add("version", state.ledger.version())
-                                       .add_hex("digest", state.ledger.digest())
+                                       .add("version", state.ledger.run().version())
+                                       .add_hex("digest", state.ledger.run().digest())
                                        .add("records", state.ledger.last_sequence())
                                        .add("answers", state.ledger.tally().on_time_count));
   state.review_barred(now_ms);
@@ -179,7 +179,7 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
   const bool was_durable = state.is_version_durable();
   state.durable_sequence = sequence;
   if (!was_durable && state.is_version_durable()) {
-    state.durable_version = state.ledger.version();
+    state.durable_version = state.ledger.run().version();
     state.publish();
     state.begin_time(now_ms);
   }
@@ -251,14 +251,14 @@ void Coordinator::on_device_disabled(uint32_t device, uint64_t now_ms) {
 RunView Coordinator::State::view() const {
   RunView run = {parameters, identity};
   run.state = ledger.run_state();
-  run.has_version = ledger.has_version();
-  run.version = ledger.version();
-  run.stage = ledger.stage();
-  run.steps_min = ledger.has_version() ? ledger.steps_min() : 0;
-  run.asks_everybody = ledger.asks_everybody();
+  run.has_version = ledger.run().has_version();
+  run.version = ledger.run().version();
+  run.stage = ledger.run().stage();
+  run.steps_min = ledger.run().has_version() ? ledger.run().steps_min() : 0;
+  run.asks_everybody = ledger.run().asks_everybody();
   run.update_count = ledger.tally().on_time_count + ledger.tally().late_count;
   run.extension_count = ledger.extension_count();
-  run.train_version = ledger.open_stage().train_version;
+  run.train_version = ledger.run().open_stage().train_version;
   run.is_storage_failed = is_storage_failed;
   run.durable_sequence = durable_sequence;
   run.durable_version = durable_version;
@@ -348,7 +348,7 @@ void Coordinator::resume(uint64_t now_ms) {
   }
   state.run_event(RunEvent::kResumed, now_ms);
   state.open_run(now_ms);
-  if (state.ledger.has_version() && state.is_version_durable()) {
+  if (state.ledger.run().has_version() && state.is_version_durable()) {
     state.begin_time(now_ms);
     state.judge_open_round(now_ms);
   }
@@ -364,11 +364,11 @@ std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
   return std::exchange(state_->actions, std::move(used));
 }
 
-const Replica& Coordinator::model() const { return state_->ledger.replica(); }
-uint64_t Coordinator::digest() const { return state_->ledger.digest(); }
-std::span<const uint8_t> Coordinator::units() const { return state_->ledger.open_stage().units; }
-TaskStage Coordinator::stage() const { return state_->ledger.stage(); }
-const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
+const Replica& Coordinator::model() const { return state_->ledger.run().replica(); }
+uint64_t Coordinator::digest() const { return state_->ledger.run().digest(); }
+std::span<const uint8_t> Coordinator::units() const { return state_->ledger.run().open_stage().units; }
+TaskStage Coordinator::stage() const { return state_->ledger.run().stage(); }
+const ModelAverage& Coordinator::average() const { return state_->ledger.run().average(); }
 const QualityBook& Coordinator::quality() const { return state_->ledger.quality(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
@@ -394,7 +394,8 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.is_asked = fleet.is_asked(index);
     status.is_capable = device.session.is_capable;
     status.waits.is_awaited = state_->awaits_answers() && fleet.is_awaited(index);
-    status.has_answered = state_->ledger.has_version() && device.row.answered_version == state_->ledger.version();
+    status.has_answered =
+        state_->ledger.run().has_version() && device.row.answered_version == state_->ledger.run().version();
     status.has_task = device.row.task.is_open;
     status.waits.holds = device.session.id != 0 && state_->pulls.held.contains(device.session.id);
     status.task_version = device.row.task.version;
@@ -433,7 +434,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
   return statuses;
 }
 
-uint32_t Coordinator::rounds_done() const { return state_->ledger.round(); }
+uint32_t Coordinator::rounds_done() const { return state_->ledger.run().round(); }
 const std::vector<OutlierView>& Coordinator::outliers() const { return state_->noted.outliers; }
 uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
 

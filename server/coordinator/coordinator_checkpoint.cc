@@ -87,7 +87,7 @@ Checkpoint Coordinator::State::make_checkpoint() {
   Head head;
   head.run = identity.run;
   head.sequence = version_sequence;
-  head.version = ledger.version();
+  head.version = ledger.run().version();
   head.exchange(io);
   exchange(io);
   uint32_t checksum = crc32c(0, io.bytes().data(), io.bytes().size());
@@ -106,7 +106,7 @@ void Coordinator::set_checkpoints(uint32_t update_count, uint32_t share) {
 }
 
 bool Coordinator::is_at_version() const {
-  return state_->ledger.has_version() && state_->version_sequence == state_->ledger.last_sequence();
+  return state_->ledger.run().has_version() && state_->version_sequence == state_->ledger.last_sequence();
 }
 
 Checkpoint Coordinator::checkpoint() {
@@ -136,7 +136,7 @@ Status Coordinator::restore(std::span<const uint8_t> bytes) {
   io.set_form(head.form);
   state.exchange(io);
   if (!io.is_sound() || !io.is_at_end() || state.ledger.last_sequence() != head.sequence ||
-      state.ledger.version() != head.version) {
+      state.ledger.run().version() != head.version) {
     return Status::kDataCorrupt;
   }
   state.version_sequence = head.sequence;

@@ -43,7 +43,7 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
 
 // pull.hold_max_ms: for how long from now on it may be held; 0: it is answered as soon as its version is durable.
 void Coordinator::State::take_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
-  if (!ledger.has_version()) {
+  if (!ledger.run().has_version()) {
     if (hold(id, pull, now_ms, now_ms)) {
       return;
     }
@@ -163,7 +163,7 @@ void Coordinator::State::end_all_holds(uint64_t now_ms) {
 // Wakes whoever is held and would not be held now: all at once, or where the run has an arrival_rate one after the
 // other at that rate. Those that are woken already keep their time.
 void Coordinator::State::wake_held(uint64_t now_ms) {
-  const uint32_t version = ledger.has_version() ? ledger.version() : 0;
+  const uint32_t version = ledger.run().has_version() ? ledger.run().version() : 0;
   std::vector<std::pair<std::pair<uint32_t, uint32_t>, SessionId>> ready;
   const auto look_at = [&](SessionId id) {
     const uint32_t index = sessions.at(id).device;

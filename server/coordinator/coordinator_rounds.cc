@@ -13,7 +13,7 @@
 namespace gradstream {
 
 void Coordinator::State::open_run(uint64_t now_ms) {
-  if (!is_started || ledger.has_version() || ledger.is_over() || ledger.is_paused()) {
+  if (!is_started || ledger.run().has_version() || ledger.is_over() || ledger.is_paused()) {
     return;
   }
   if (ledger.fleet().active_count() < parameters.trigger->device_count) {
@@ -53,8 +53,8 @@ uint32_t Coordinator::State::wanted_answers() {
   if (awaits_seen(parameters)) {
     return std::max(1U, ledger.tally().on_time_count + ledger.fleet().awaited_count());
   }
-  if (ledger.asks_everybody()) {
-    const uint32_t goal = goal_of_all(parameters, asked, has_own_answers(ledger.stage()));
+  if (ledger.run().asks_everybody()) {
+    const uint32_t goal = goal_of_all(parameters, asked, has_own_answers(ledger.run().stage()));
     return is_past ? std::min(least_of_all(parameters, asked), goal) : goal;
   }
   if (parameters.trigger->buffer_size > 0) {
@@ -68,13 +68,13 @@ uint32_t Coordinator::State::least_answers() const {
 }
 
 bool Coordinator::State::awaits_answers() const {
-  const bool has_rounds = parameters.trigger->buffer_size == 0 || ledger.asks_everybody();
-  return has_rounds && ledger.has_version() && !ledger.is_over() && !ledger.is_paused();
+  const bool has_rounds = parameters.trigger->buffer_size == 0 || ledger.run().asks_everybody();
+  return has_rounds && ledger.run().has_version() && !ledger.is_over() && !ledger.is_paused();
 }
 
 // Whether anything about the open version may be decided now.
 bool Coordinator::State::is_decidable() const {
-  return is_started && ledger.has_version() && !ledger.is_over() && !ledger.is_paused() && !is_storage_failed;
+  return is_started && ledger.run().has_version() && !ledger.is_over() && !ledger.is_paused() && !is_storage_failed;
 }
 
 void Coordinator::State::judge_open_round(uint64_t now_ms) {
@@ -88,8 +88,8 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
-  progress.is_anchor = ledger.asks_everybody();
-  progress.keeps_answers = has_own_answers(ledger.stage());
+  progress.is_anchor = ledger.run().asks_everybody();
+  progress.keeps_answers = has_own_answers(ledger.run().stage());
   progress.awaited_count = awaits_seen(parameters) ? ledger.fleet().awaited_count() : 0;
   progress.has_deadline = deadline_ms != kNever;
   const RoundVerdict verdict = judge_round(parameters, progress);
@@ -135,7 +135,7 @@ void Coordinator::State::log_progress(const ProgressSaid& before) {
   const ProgressView& now = ledger.progress().view();
   const auto say = [&](const EventRow& event, const ProgressWords& words) {
     log(event, Fields()
-                   .add("version", ledger.version())
+                   .add("version", ledger.run().version())
                    .add("promise_ratio", number_text(now.ratio))
                    .add("kept", number_text(now.kept))
                    .add("loss", number_text(now.loss))
@@ -147,7 +147,7 @@ void Coordinator::State::log_progress(const ProgressSaid& before) {
   const ProgressWords misfit = smoothing_words(smoothing, parameters);
   if (smoothing.fit != before.fit && !misfit.text.empty()) {
     log("smoothing"_event, Fields()
-                               .add("version", ledger.version())
+                               .add("version", ledger.run().version())
                                .add("smoothing", number_text(static_cast<double>(parameters.local->smoothing)))
                                .add("at_quarter", number_text(smoothing.at_quarter))
                                .add("at_fourfold", number_text(smoothing.at_fourfold))
@@ -246,7 +246,7 @@ void Coordinator::State::note_clip(const ClipTally& tally, uint64_t now_ms) {
 
 // What the last trials have come to where no step was good.
 void Coordinator::State::log_trials(uint32_t version) {
-  const StepDecision decision = ledger.steps() != nullptr ? ledger.steps()->decision() : StepDecision();
+  const StepDecision decision = ledger.run().steps() != nullptr ? ledger.run().steps()->decision() : StepDecision();
   const bool has_good = std::any_of(decision.best.begin(), decision.best.end(), [](double best) { return best > 0; });
   if (decision.draw_count < kStartDrawCount || has_good) {
     return;
@@ -270,14 +270,14 @@ void Coordinator::State::note_evaluations(const std::optional<Quality>& quality,
     return;
   }
   log("not_evaluated"_event,
-      Fields().add("version", ledger.version()).add("unable", ledger.fleet().unable_to_evaluate()));
+      Fields().add("version", ledger.run().version()).add("unable", ledger.fleet().unable_to_evaluate()));
 }
 
 // Whom the version that is open now does not wait for any more.
 void Coordinator::State::log_gone() {
   if (ledger.fleet().gone_count() > 0) {
     log("devices_not_awaited"_event, Fields()
-                                         .add("version", ledger.version())
+                                         .add("version", ledger.run().version())
                                          .add("devices", ledger.fleet().gone_names())
                                          .add("seen_versions", parameters.trigger.keys().seen_versions));
   }
@@ -337,11 +337,11 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const uint32_t wanted =
       trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0 ? least_answers() : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
-  const bool was_switched = ledger.delay_switch().is_switched;
+  const bool was_switched = ledger.run().delay_switch().is_switched;
   const ProgressSaid said = ledger.progress().said();
-  const TaskStage stage = ledger.stage();
-  const std::optional<Quality> quality = quality_before(ledger.version() + 1);
-  note_evaluations(quality, ledger.task_terms().evaluates);
+  const TaskStage stage = ledger.run().stage();
+  const std::optional<Quality> quality = quality_before(ledger.run().version() + 1);
+  note_evaluations(quality, ledger.run().task_terms().evaluates);
   ClosingNotes notes;
   JournalRecord record = ledger.close_version(trigger, &notes);
   note_version(record.sequence());
@@ -360,16 +360,17 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
     review_barred(now_ms);
   }
   counters.lines_dropped += tally.lines_dropped;
-  if (ledger.delay_switch().is_switched && !was_switched) {
-    log("delay_rule_switched"_event, Fields()
-                                         .add("version", record.version())
-                                         .add("rule", name_of(parameters.delay->late_delay_rule))
-                                         .add("by", name_of(parameters.delay->delay_switch_by))
-                                         .add("mean", number_text(static_cast<double>(ledger.delay_switch().mean)))
-                                         .add("samples", ledger.delay_switch().sample_count));
+  if (ledger.run().delay_switch().is_switched && !was_switched) {
+    log("delay_rule_switched"_event,
+        Fields()
+            .add("version", record.version())
+            .add("rule", name_of(parameters.delay->late_delay_rule))
+            .add("by", name_of(parameters.delay->delay_switch_by))
+            .add("mean", number_text(static_cast<double>(ledger.run().delay_switch().mean)))
+            .add("samples", ledger.run().delay_switch().sample_count));
   }
   last_round = summary_of(record, trigger, tally, extension_count);
-  add_step(ledger.steps(), &last_round);
+  add_step(ledger.run().steps(), &last_round);
   last_round.time_ms = now_ms;
   last_round.missing = missing;
   last_round.waited_for = std::move(waited_for);
@@ -397,7 +398,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
   if (record.kind() == RecordKind::kUpdate) {
-    noted.upload_bytes += has_own_answers(ledger.stage())
+    noted.upload_bytes += has_own_answers(ledger.run().stage())
                               ? record.payload().size()
                               : encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
   } else if (record.kind() == RecordKind::kRunState) {
@@ -406,7 +407,7 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
     idle_since_ms = begins_idling(record.run_event()) ? record.time_ms() : idle_since_ms;
   } else if (record.kind() == RecordKind::kVersion) {
     RoundSummary summary = summary_of(record, record.trigger(), tally, extension_count);
-    add_step(ledger.steps(), &summary);
+    add_step(ledger.run().steps(), &summary);
     summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(noted.upload_bytes, 0);
     summary.opened_ms = std::exchange(opened_ms, record.time_ms());
@@ -438,7 +439,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
                                                        : "run_stopped"_event;
   const bool is_late = event == RunEvent::kExtended || (event == RunEvent::kStalled && !is_mended);
   Fields line;
-  line.add("version", ledger.has_version() ? ledger.version() : 0);
+  line.add("version", ledger.run().has_version() ? ledger.run().version() : 0);
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
         .add("wanted", least_answers())
@@ -453,10 +454,11 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
     line.add("cause", cause.empty() ? "round_count" : cause.cause)
         .add("text", cause.empty() ? "all rounds are done" : cause.text);
   }
-  run_state_sequence = decide(
-      JournalRecord::run_state(
-          {.event = event, .version = ledger.has_version() ? ledger.version() : 0, .cause = encode_stall(cause)}),
-      now_ms);
+  run_state_sequence =
+      decide(JournalRecord::run_state({.event = event,
+                                       .version = ledger.run().has_version() ? ledger.run().version() : 0,
+                                       .cause = encode_stall(cause)}),
+             now_ms);
   log(row, line);
 }
 

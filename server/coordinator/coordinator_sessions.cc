@@ -252,8 +252,8 @@ std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const 
   for (const ModelPart part :
        {ModelPart::kMeanGradient, ModelPart::kPreviousModel, ModelPart::kUnits, ModelPart::kDirection}) {
     if ((plan.snapshot_parts & part_bit(part)) != 0) {
-      parts.push_back({part, part == ModelPart::kUnits ? ledger.open_stage().units
-                                                       : model_bytes(shape, ledger.replica().part(part))});
+      parts.push_back({part, part == ModelPart::kUnits ? ledger.run().open_stage().units
+                                                       : model_bytes(shape, ledger.run().replica().part(part))});
     }
   }
   return parts;
@@ -262,7 +262,7 @@ std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const 
 // Whether the device may have what the plan sends it. It may have it once in a version, and again within kCopies.
 bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t now_ms) {
   FleetDevice& device = ledger.fleet().at(index);
-  const bool is_first = std::exchange(device.session.asked_version, ledger.version()) != ledger.version();
+  const bool is_first = std::exchange(device.session.asked_version, ledger.run().version()) != ledger.run().version();
   if (is_first || (plan.snapshot == nullptr && plan.records.empty())) {
     return true;
   }
@@ -274,10 +274,11 @@ bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t
 // False: the device has had it in this version, again and again, and must wait.
 bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
   FleetDevice& device = ledger.fleet().at(index);
-  const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
+  const SyncPlan plan = ledger.run().plan_sync(pull.has_model, pull.version, pull.digest);
   if (!may_copy(index, plan, now_ms)) {
     ++counters.copies_refused;
-    log_of(device, "copy_refused"_event, Fields().add("device", device.name).add("version", ledger.version()), now_ms);
+    log_of(device, "copy_refused"_event, Fields().add("device", device.name).add("version", ledger.run().version()),
+           now_ms);
     return false;
   }
   if (plan.cause == SyncCause::kMismatch) {
@@ -287,14 +288,15 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
                .add("device", device.name)
                .add("version", pull.version)
                .add_hex("digest", pull.digest)
-               .add("current", ledger.version()),
+               .add("current", ledger.run().version()),
            now_ms);
   }
   if (plan.cause == SyncCause::kAhead) {
     ++counters.history.devices_ahead;
     device.session.ahead_ms = std::max<uint64_t>(now_ms, 1);
     log_of(device, "device_ahead"_event,
-           Fields().add("device", device.name).add("version", pull.version).add("current", ledger.version()), now_ms);
+           Fields().add("device", device.name).add("version", pull.version).add("current", ledger.run().version()),
+           now_ms);
   } else if (device.session.ahead_ms != 0 && now_ms >= device.session.ahead_ms + kForkToldMs) {
     device.session.ahead_ms = 0;
   }
@@ -318,7 +320,7 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     respond_sync(id, log_chunks(*record), record == plan.records.back());
     ++counters.records_sent;
   }
-  device.session.version_held = ledger.version();
+  device.session.version_held = ledger.run().version();
   return true;
 }
 
@@ -354,7 +356,7 @@ void Coordinator::State::log_share(FleetDevice& device, uint32_t index) {
   if (!std::exchange(device.session.meters.is_told_share, true)) {
     log("share_used"_event, Fields()
                                 .add("device", device.name)
-                                .add("version", ledger.version())
+                                .add("version", ledger.run().version())
                                 .add("updates", ledger.fleet().shares().update_count(index))
                                 .add("limit", share_limit(parameters))
                                 .add("versions", share_versions(parameters)));
@@ -380,15 +382,15 @@ void Coordinator::State::send_task(SessionId id, uint32_t index, uint64_t now_ms
   const FleetDevice& device = ledger.fleet().at(index);
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_task_tag;
-  Task task = make_task(parameters, ledger.task_terms());
+  Task task = make_task(parameters, ledger.run().task_terms());
   task.sequence = device.row.task.sequence;
   task.version = device.row.task.version;
   task.local_step_count = device.row.task.steps;
-  const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
+  const std::optional<uint32_t> stamp = ledger.run().memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
   task.evaluates = task.evaluates && device.session.image.can_evaluate;
   write_task(task, &message.body.task);
-  message.body.task.digest = ledger.digest();
+  message.body.task.digest = ledger.run().digest();
   const JournalMark mark = next_mark(id, now_ms);
   message.body.task.journal_sequence = mark.sequence;
   message.body.task.journal_chain = mark.chain;

@@ -15,10 +15,10 @@ constexpr size_t kOutlierLinesMax = 16;
 gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload, uint64_t now_ms) {
   FleetDevice& device = ledger.fleet().at(index);
   const RunView run = view();
-  StageFault fault = {find_answer_fault(run, device.row, upload, ledger.digest_of(upload.base_version))};
+  StageFault fault = {find_answer_fault(run, device.row, upload, ledger.run().digest_of(upload.base_version))};
   const uint16_t weight = fold_weight(parameters, device.session.sample_count, 0);
   if (fault.reason == gs_Reason_REASON_NONE) {
-    fault = ledger.check_answer({index, weight, upload.bytes});
+    fault = ledger.run().check_answer({index, weight, upload.bytes});
   }
   device.session.refusals.complaint = Complaint();
   if (fault.reason != gs_Reason_REASON_NONE) {
@@ -90,7 +90,7 @@ void Coordinator::State::log_stage(uint32_t version, TaskStage stage, const Stag
         Fields().add("stage", stage_name(stage)).add("more", uint64_t{count - kOutlierLinesMax}));
   }
   Fields fields;
-  fields.add("version", version).add("stage", stage_name(stage)).add("next", stage_name(ledger.stage()));
+  fields.add("version", version).add("stage", stage_name(stage)).add("next", stage_name(ledger.run().stage()));
   for (const auto& [name, value] : decision.notes) {
     fields.add(name.c_str(), value);
   }

@@ -72,12 +72,12 @@ std::vector<BlockedGroup> Coordinator::State::blocked_groups() {
   std::map<std::tuple<bool, gs_Reason, gs_Floor, std::string>, std::pair<BlockedGroup, NameList>> groups;
   for (const uint32_t index : fleet.blocked()) {
     const FleetDevice& device = std::as_const(fleet).at(index);
-    const std::string lacks = lacks_of(device, ledger.stage());
+    const std::string lacks = lacks_of(device, ledger.run().stage());
     const bool lacks_something = !lacks.empty();
     const bool is_unasked = device.session.is_barred && device.row.refuses_units;  // by its owner, perhaps long ago
     const bool is_left_out = device.session.is_barred && device.row.is_left_out;
     const bool keeps_answer =
-        is_of_units(ledger.stage()) ? device.session.refusals.keeps_sums : device.session.refusals.keeps_trials;
+        is_of_units(ledger.run().stage()) ? device.session.refusals.keeps_sums : device.session.refusals.keeps_trials;
     const bool is_private = device.session.is_barred && keeps_answer;
     const gs_Reason reason = lacks_something                       ? gs_Reason_REASON_NONE
                              : is_left_out                         ? gs_Reason_REASON_NONE
@@ -128,10 +128,10 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   noted_since_look = 0;
   const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = ledger.tally().on_time_count + (has_buffer ? ledger.tally().late_count : 0);
-  const uint32_t wanted = awaits_seen(parameters)   ? 1
-                          : ledger.asks_everybody() ? least_of_all(parameters, asked_count())
-                          : has_buffer              ? 1
-                                                    : least_answers();
+  const uint32_t wanted = awaits_seen(parameters)         ? 1
+                          : ledger.run().asks_everybody() ? least_of_all(parameters, asked_count())
+                          : has_buffer                    ? 1
+                                                          : least_answers();
   const uint32_t least = std::max(1U, wanted);
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   // A device that nobody has heard of yet may be what the run needs, until it has had the time of a round.
@@ -199,7 +199,7 @@ Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& uploa
     const double middle = (taken + refused) / 2;
     (is_taken(middle) ? taken : refused) = middle;
   }
-  const Real* model = ledger.replica().model();
+  const Real* model = ledger.run().replica().model();
   double square = 0;
   for (size_t i = 0; i < parameters.model->shape.size(); ++i) {
     square += static_cast<double>(model[i]) * static_cast<double>(model[i]);
@@ -208,7 +208,7 @@ Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& uploa
   fault.values = input.values;
   fault.factor = taken;
   fault.steps_done = upload.steps_done;
-  fault.is_gradient = ledger.task_terms().solver == SolverId::kGradientStream;
+  fault.is_gradient = ledger.run().task_terms().solver == SolverId::kGradientStream;
   fault.loss_before = static_cast<double>(upload.loss_before);
   fault.loss_after = static_cast<double>(upload.loss_after);
   fault.model_norm = std::sqrt(square);

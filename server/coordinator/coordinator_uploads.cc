@@ -55,7 +55,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
 
 // The Pull that the Ack of the upload stands for. The upload is the session's, which a full queue may end.
 Coordinator::State::AckedPull Coordinator::State::pull_after(const Upload& upload) const {
-  const uint64_t base = said_base(view(), upload, ledger.digest_of(upload.base_version));
+  const uint64_t base = said_base(view(), upload, ledger.run().digest_of(upload.base_version));
   return {upload.task_sequence, {true, upload.base_version, base, 0}};
 }
 
@@ -69,7 +69,7 @@ void Coordinator::State::judge_again(SessionId id, uint32_t index, const Upload&
 
 void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload& upload, uint64_t now_ms) {
   const gs_Reason fault =
-      has_own_answers(ledger.stage()) ? judge_answer(index, upload, now_ms) : judge_update(index, upload, now_ms);
+      has_own_answers(ledger.run().stage()) ? judge_answer(index, upload, now_ms) : judge_update(index, upload, now_ms);
   const AckedPull next = pull_after(upload);
   const bool is_pull = send_judged_ack(id, index, upload, false);
   note_barred(index, now_ms);
@@ -104,7 +104,7 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
                                          std::vector<Real>* values, FoldInput* input) {
   const RunView run = view();
   const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
-  gs_Reason fault = find_head_fault(run, device.row, upload, ledger.digest_of(upload.base_version), now_ms);
+  gs_Reason fault = find_head_fault(run, device.row, upload, ledger.run().digest_of(upload.base_version), now_ms);
   if (fault == gs_Reason_REASON_NONE) {
     fault = decode_upload(upload, values);
   }
@@ -117,7 +117,7 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
 }
 
 void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, const FoldInput& input, uint64_t now_ms) {
-  const bool is_late = upload.base_version < ledger.version();
+  const bool is_late = upload.base_version < ledger.run().version();
   const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
   const KeptNotes kept = keep_notes(upload.notes, ledger.quality().metric(), device.session.image);
   counters.notes.lines_not_finite += kept.drops_line ? 1 : 0;
@@ -163,7 +163,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
 // What the clip left of an update that the memory holds, as an Ack says it. The rule's state has it, which records
 // alone move: the same Ack comes again after a restart.
 uint32_t Coordinator::State::said_clip(uint32_t index, const Upload& upload) const {
-  const uint32_t scale = ledger.remembered_clip(index, upload.base_version);
+  const uint32_t scale = ledger.run().remembered_clip(index, upload.base_version);
   return scale == kClipScaleOne ? 0 : scale;
 }
 
@@ -203,7 +203,8 @@ bool Coordinator::State::send_judged_ack(SessionId id, uint32_t index, const Upl
 void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload, uint64_t now_ms) {
   std::vector<Real> values;
   FoldInput input;
-  if (!has_own_answers(ledger.stage()) && ledger.fleet().at(index).row.answered_version == ledger.version() &&
+  if (!has_own_answers(ledger.run().stage()) &&
+      ledger.fleet().at(index).row.answered_version == ledger.run().version() &&
       find_fault(index, upload, now_ms, &values, &input) == gs_Reason_REASON_NONE) {
     ledger.fold_again_for_test(input);
   }

@@ -18,29 +18,38 @@ uint64_t Ledger::update_count() const {
 }
 
 void Ledger::exchange(StateArchive& io) {
-  GS_ASSERT(io.is_reading() ? last_sequence_ == 0 : has_version());
-  exchange_replica(io);
-  io.values(digest_, model_digest_, has_anchor_, local_step_, curvature_, open_.round, open_.step_size);
-  io.values(open_.samples.total, open_.samples.device_count);
-  io.values(delay_switch_.is_switched, delay_switch_.sample_count, delay_switch_.mean);
+  GS_ASSERT(io.is_reading() ? last_sequence_ == 0 : run_.has_version());
+  run_.exchange_version(io);
   io.values(run_state_, extension_count_, last_sequence_);
   for (std::string* const text : {&stall_.cause, &stall_.text, &stall_.remedy}) {
     io.text(*text);
   }
-  fleet_.exchange(io, replica_.version());
-  models_.exchange(io, parameters_.model->shape.size());
-  average_.exchange(io);
+  fleet_.exchange(io, run_.version());
+  run_.exchange_models(io);
   books_.quality.exchange(io);
   progress_.exchange(io);
-  if (steps_.has_value()) {
-    steps_->exchange(io);
-  }
-  exchange_stage(io);
-  exchange_log(io);
-  open_.is_training = stage() == TaskStage::kTrain;
+  run_.exchange_stage(io);
   if (parameters_.fold.keys().clip_norm != ClipNorm::kNone) {
     books_.norms.exchange(io);
   }
+  run_.exchange_rule(io);
+}
+
+// ---- What the run's versions have made ----
+
+void RunLedger::exchange_version(StateArchive& io) {
+  exchange_replica(io);
+  io.values(digest_, model_digest_, has_anchor_, local_step_, curvature_, open_.round, open_.step_size);
+  io.values(open_.samples.total, open_.samples.device_count);
+  io.values(delay_switch_.is_switched, delay_switch_.sample_count, delay_switch_.mean);
+}
+
+void RunLedger::exchange_models(StateArchive& io) {
+  models_.exchange(io, parameters_.model->shape.size());
+  average_.exchange(io);
+}
+
+void RunLedger::exchange_rule(StateArchive& io) {
   if (!io.is_sound() || !has_version()) {
     io.fail();
     return;
@@ -52,7 +61,7 @@ void Ledger::exchange(StateArchive& io) {
 }
 
 // Model, mean, and the tensors that the version holds beside them.
-void Ledger::exchange_replica(StateArchive& io) {
+void RunLedger::exchange_replica(StateArchive& io) {
   const size_t size = parameters_.model->shape.size();
   uint32_t version = replica_.version();
   uint32_t parts = replica_.parts();
@@ -84,7 +93,10 @@ void Ledger::exchange_replica(StateArchive& io) {
   }
 }
 
-void Ledger::exchange_stage(StateArchive& io) {
+void RunLedger::exchange_stage(StateArchive& io) {
+  if (steps_.has_value()) {
+    steps_->exchange(io);
+  }
   io.values(stage_.step.stage, stage_.step.draw, stage_.train_version, stage_.keeps_model, stage_.digest_before);
   io.numbers(stage_.units);
   io.numbers(stage_.decision);
@@ -94,10 +106,12 @@ void Ledger::exchange_stage(StateArchive& io) {
   if (io.is_reading() && io.is_sound()) {
     stage_.fold = make_stage_fold({&parameters_, &replica_, &arena_, stage_.step, stage_.units, stage_.decision});
   }
+  exchange_log(io);
+  open_.is_training = stage() == TaskStage::kTrain;
 }
 
 // As payloads, so that they are checked like those of the journal.
-void Ledger::exchange_log(StateArchive& io) {
+void RunLedger::exchange_log(StateArchive& io) {
   io.list(log_, [this, &io](LoggedRecord& logged) {
     VersionRecord& record = logged.record;
     io.values(record.version, record.step_scale, record.digest, logged.digest_before);

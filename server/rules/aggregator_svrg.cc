@@ -112,7 +112,7 @@ class AggregatorSvrg : public Aggregator {
   TangentFold fold_;
   bool is_anchor_phase_ = true;
   Real opened_step_ = 0;          // eta of the open version's local steps
-  uint32_t round_ = 0;            // as Ledger::round()
+  uint32_t round_ = 0;            // as RunLedger::round()
   std::vector<Real> last_model_;  // of the last round whose anchors came together; empty: none yet
   std::vector<Real> last_gradient_;
 };

@@ -50,7 +50,7 @@ TEST(LedgerCheckpoint, HoldsNoCohortsOfVersionsBefore) {
   p.cohort->participation = Participation::kSchemeOne;
   p.cohort->cohort_size = 4;
   Followed followed(p);
-  const SyncPlan plan = followed.ledger.plan_sync(true, followed.ledger.version() - 1, 0);
+  const SyncPlan plan = followed.ledger.run().plan_sync(true, followed.ledger.run().version() - 1, 0);
   ASSERT_EQ(plan.records.size(), 1U);
   EXPECT_EQ(plan.records.front()->cohort, (Cohort{4, {0}}));
   const std::vector<uint8_t> bytes = state_of(&followed.ledger);

@@ -27,8 +27,8 @@ TEST(Ledger, FollowsACoordinatorsJournal) {
   for (const JournalRecord& record : server.store.records()) {
     ASSERT_EQ(ledger.apply(record), Status::kOk);
   }
-  EXPECT_EQ(ledger.version(), 3U);
-  EXPECT_EQ(ledger.digest(), server.coordinator->model().digest());
+  EXPECT_EQ(ledger.run().version(), 3U);
+  EXPECT_EQ(ledger.run().digest(), server.coordinator->model().digest());
   EXPECT_EQ(ledger.state_text(), server.coordinator->state_text());
   EXPECT_EQ(ledger.fleet().at(2).row.tally.updates_folded, 3U);
 }
@@ -79,8 +79,8 @@ TEST(Ledger, ALiveDecisionIsItsReplay) {
       ASSERT_EQ(replayed.apply(record), Status::kOk);
       EXPECT_EQ(decided.state_text(), replayed.state_text());
     }
-    EXPECT_EQ(decided.version(), 3U);
-    EXPECT_EQ(decided.digest(), server.coordinator->model().digest());
+    EXPECT_EQ(decided.run().version(), 3U);
+    EXPECT_EQ(decided.run().digest(), server.coordinator->model().digest());
   }
 }
 
@@ -98,7 +98,7 @@ TEST(Ledger, TasksCarryTheMinibatchOfTheirRound) {
   for (const JournalRecord& record : server.store.records()) {
     ASSERT_EQ(ledger.apply(record), Status::kOk);
     if (record.kind() == RecordKind::kVersion) {
-      sizes.push_back(make_task(p, ledger.task_terms()).estimator.batch_size);
+      sizes.push_back(make_task(p, ledger.run().task_terms()).estimator.batch_size);
     }
   }
   EXPECT_EQ(sizes, (std::vector<uint32_t>{3, 5, 6, 6}));
@@ -114,27 +114,27 @@ TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {
       digests.push_back(record.digest());
     }
   }
-  const uint32_t version = ledger.version();
+  const uint32_t version = ledger.run().version();
   ASSERT_EQ(digests.size(), version + 1U);
-  EXPECT_EQ(ledger.plan_sync(true, version, digests[version]).cause, SyncCause::kCurrent);
-  const SyncPlan behind = ledger.plan_sync(true, version - 1, digests[version - 1]);
+  EXPECT_EQ(ledger.run().plan_sync(true, version, digests[version]).cause, SyncCause::kCurrent);
+  const SyncPlan behind = ledger.run().plan_sync(true, version - 1, digests[version - 1]);
   EXPECT_EQ(behind.cause, SyncCause::kBehind);
   EXPECT_EQ(behind.records.size(), 1U);
   EXPECT_EQ(behind.snapshot, nullptr);
-  const SyncPlan old = ledger.plan_sync(true, 0, digests[0]);
+  const SyncPlan old = ledger.run().plan_sync(true, 0, digests[0]);
   EXPECT_EQ(old.cause, SyncCause::kShorter);
   EXPECT_EQ(old.snapshot_version, version);
   EXPECT_TRUE(old.records.empty());
-  EXPECT_EQ(ledger.plan_sync(false, 0, 0).cause, SyncCause::kJoined);
-  const SyncPlan wrong = ledger.plan_sync(true, version, 1);
+  EXPECT_EQ(ledger.run().plan_sync(false, 0, 0).cause, SyncCause::kJoined);
+  const SyncPlan wrong = ledger.run().plan_sync(true, version, 1);
   EXPECT_EQ(wrong.cause, SyncCause::kMismatch);
   EXPECT_EQ(wrong.snapshot_version, version);
-  const SyncPlan wrong_before = ledger.plan_sync(true, version - 1, 1);
+  const SyncPlan wrong_before = ledger.run().plan_sync(true, version - 1, 1);
   EXPECT_EQ(wrong_before.cause, SyncCause::kMismatch);
   EXPECT_EQ(wrong_before.snapshot_version, version - 1);
   EXPECT_EQ(wrong_before.snapshot_digest, digests[version - 1]);
   EXPECT_EQ(wrong_before.records.size(), 1U);
-  EXPECT_EQ(ledger.plan_sync(true, version + 1, 1).cause, SyncCause::kAhead);
+  EXPECT_EQ(ledger.run().plan_sync(true, version + 1, 1).cause, SyncCause::kAhead);
 }
 
 TEST(Ledger, RemembersNoMoreRecordsThanMayBeSent) {
@@ -161,7 +161,7 @@ TEST(Ledger, ATangentRunGoesBySnapshots) {
   for (const JournalRecord& record : server.store.records()) {
     ASSERT_EQ(ledger.apply(record), Status::kOk);
   }
-  const SyncPlan plan = ledger.plan_sync(true, 1, 0);
+  const SyncPlan plan = ledger.run().plan_sync(true, 1, 0);
   EXPECT_EQ(plan.cause, SyncCause::kShorter);
   EXPECT_EQ(plan.snapshot_version, 2U);
 }
@@ -218,14 +218,14 @@ TEST(Ledger, CountsRoundsByTheirFirstPhase) {
   ledger.open_first_version({});
   const auto next = [&](bool has_anchor) {
     VersionRecord record;
-    record.version = ledger.version() + 1;
-    record.model = model_bytes(p.model->shape, ledger.replica().model());
+    record.version = ledger.run().version() + 1;
+    record.model = model_bytes(p.model->shape, ledger.run().replica().model());
     record.has_parts = true;
     if (has_anchor) {
       record.mean_gradient = model_bytes(p.model->shape, std::vector<Real>(p.model->shape.size()).data());
       record.local_step = 1;
     }
-    uint64_t digest = digest_values(kDigestStart, p.model->shape.size(), ledger.replica().model());
+    uint64_t digest = digest_values(kDigestStart, p.model->shape.size(), ledger.run().replica().model());
     if (has_anchor) {
       digest = digest_values(digest, p.model->shape.size(), std::vector<Real>(p.model->shape.size()).data());
     }
@@ -239,8 +239,8 @@ TEST(Ledger, CountsRoundsByTheirFirstPhase) {
   const uint32_t rounds[] = {0, 1, 2, 2, 3};  // of the versions 1 to 5; the anchors of version 2's round failed
   for (size_t i = 0; i < std::size(rounds); ++i) {
     next(has_anchor[i]);
-    EXPECT_EQ(ledger.round(), rounds[i]) << "version " << i + 1;
-    EXPECT_EQ(ledger.is_anchor_phase(), !has_anchor[i]);
+    EXPECT_EQ(ledger.run().round(), rounds[i]) << "version " << i + 1;
+    EXPECT_EQ(ledger.run().is_anchor_phase(), !has_anchor[i]);
   }
 }
 

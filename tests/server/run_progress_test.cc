@@ -356,14 +356,15 @@ TEST(RunProgress, APromiseIsTheSquareOfTheMoveOverTheStep) {
     std::vector<Real> before;
     uint32_t checked = 0;
     for (const JournalRecord& record : server.store.records()) {
-      if (replayed.has_version()) {
-        before.assign(replayed.replica().model(), replayed.replica().model() + c.parameters.model->shape.size());
+      if (replayed.run().has_version()) {
+        before.assign(replayed.run().replica().model(),
+                      replayed.run().replica().model() + c.parameters.model->shape.size());
       }
       ASSERT_EQ(replayed.apply(record), Status::kOk);
       if (record.kind() == RecordKind::kVersion && record.version() == 1) {
         double move2 = 0;
         for (size_t e = 0; e < before.size(); ++e) {
-          move2 += std::pow(static_cast<double>(replayed.replica().model()[e] - before[e]), 2);
+          move2 += std::pow(static_cast<double>(replayed.run().replica().model()[e] - before[e]), 2);
         }
         const double step = static_cast<double>(record.step_scale()) * c.step_of_scale;
         EXPECT_NEAR(*record.promise(), move2 / step, 1e-3 * move2 / step) << c.name;

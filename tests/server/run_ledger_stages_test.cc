@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/ledger.h"
+#include "server/coordinator/run_ledger.h"
 #include "tests/support/units_server.h"
 
 namespace gradstream {
@@ -16,7 +17,7 @@ void live(UnitsServer* server) {
   server->round(4);
 }
 
-TEST(LedgerStages, FollowsThemByRecordsAlone) {
+TEST(RunLedgerStages, FollowsThemByRecordsAlone) {
   UnitsServer server(units_run());
   live(&server);
   Ledger ledger(server.parameters, server.names);
@@ -24,17 +25,17 @@ TEST(LedgerStages, FollowsThemByRecordsAlone) {
   for (const JournalRecord& record : server.store.records()) {
     ASSERT_EQ(ledger.apply(record), Status::kOk);
     if (record.kind() == RecordKind::kVersion) {
-      stages += stage_name(ledger.stage()) + std::string(" ");
-      EXPECT_EQ(ledger.round(), record.version() == 4 ? 1U : 0U) << "a stage is no round";
+      stages += stage_name(ledger.run().stage()) + std::string(" ");
+      EXPECT_EQ(ledger.run().round(), record.version() == 4 ? 1U : 0U) << "a stage is no round";
     }
   }
   EXPECT_EQ(stages, "exponents sums squares train train ");
-  EXPECT_EQ(ledger.open_stage().train_version, 3U);
-  EXPECT_EQ(ledger.digest(), server.coordinator->digest());
+  EXPECT_EQ(ledger.run().open_stage().train_version, 3U);
+  EXPECT_EQ(ledger.run().digest(), server.coordinator->digest());
 }
 
 // The decision stands in the record: a replay takes the table that is written, whatever its own fold would make.
-TEST(LedgerStages, AReplayDecidesNothing) {
+TEST(RunLedgerStages, AReplayDecidesNothing) {
   UnitsServer server(units_run());
   live(&server);
   for (const bool is_wrong : {true, false}) {
@@ -49,7 +50,7 @@ TEST(LedgerStages, AReplayDecidesNothing) {
       ASSERT_EQ(decode_payload(server.parameters, record.payload(), &other), Status::kOk);
       other.stage.units = encode_units(std::vector<UnitsColumn>(16, {77, 0, 0}));
       other.stage.left_out = {2};
-      other.digest = digest_with_units(ledger.replica().digest(), other.stage.units);
+      other.digest = digest_with_units(ledger.run().replica().digest(), other.stage.units);
       if (is_wrong) {
         other.digest = record.digest();  // of another table
       }
@@ -58,7 +59,7 @@ TEST(LedgerStages, AReplayDecidesNothing) {
       changed.set_sequence(record.sequence());
       ASSERT_EQ(ledger.apply(changed), is_wrong ? Status::kDataCorrupt : Status::kOk);
       if (!is_wrong) {
-        EXPECT_EQ(ledger.open_stage().units, other.stage.units);
+        EXPECT_EQ(ledger.run().open_stage().units, other.stage.units);
         EXPECT_TRUE(ledger.fleet().at(2).row.is_left_out);
       }
       break;
@@ -66,7 +67,7 @@ TEST(LedgerStages, AReplayDecidesNothing) {
   }
 }
 
-TEST(LedgerStages, PlansAreSnapshotsOfWhatTheDeviceLacks) {
+TEST(RunLedgerStages, PlansAreSnapshotsOfWhatTheDeviceLacks) {
   UnitsServer server(units_run());
   live(&server);
   Ledger ledger(server.parameters, server.names);
@@ -78,25 +79,26 @@ TEST(LedgerStages, PlansAreSnapshotsOfWhatTheDeviceLacks) {
     }
     const uint32_t version = record.version();
     const bool is_of_stage = version >= 1 && version <= 3;
-    const SyncPlan joined = ledger.plan_sync(false, 0, 0);
+    const SyncPlan joined = ledger.run().plan_sync(false, 0, 0);
     EXPECT_EQ(joined.cause, SyncCause::kJoined);
     EXPECT_EQ(joined.snapshot_parts, part_bit(ModelPart::kModel) | (version == 0 ? 0 : part_bit(ModelPart::kUnits)));
-    EXPECT_EQ(ledger.plan_sync(true, version, record.digest()).cause, SyncCause::kCurrent);
+    EXPECT_EQ(ledger.run().plan_sync(true, version, record.digest()).cause, SyncCause::kCurrent);
     if (is_of_stage) {
-      const SyncPlan next = ledger.plan_sync(true, version - 1, before);
+      const SyncPlan next = ledger.run().plan_sync(true, version - 1, before);
       EXPECT_EQ(next.cause, SyncCause::kPhase);
       EXPECT_EQ(next.snapshot_parts, part_bit(ModelPart::kUnits));
-      EXPECT_EQ(ledger.plan_sync(true, version - 1, before + 1).cause, SyncCause::kShorter) << "its model is wrong";
+      EXPECT_EQ(ledger.run().plan_sync(true, version - 1, before + 1).cause, SyncCause::kShorter)
+          << "its model is wrong";
     } else if (version == 4) {
-      EXPECT_EQ(ledger.plan_sync(true, 3, before).cause, SyncCause::kBehind) << "a record, as ever";
-      EXPECT_EQ(ledger.plan_sync(true, 2, before).cause, SyncCause::kShorter);
+      EXPECT_EQ(ledger.run().plan_sync(true, 3, before).cause, SyncCause::kBehind) << "a record, as ever";
+      EXPECT_EQ(ledger.run().plan_sync(true, 2, before).cause, SyncCause::kShorter);
     }
     before = record.digest();
   }
 }
 
 // A version that opened a stage of another run, or an answer of the wrong form, is no record of this one.
-TEST(LedgerStages, RecordsOfAnotherRunAreRefused) {
+TEST(RunLedgerStages, RecordsOfAnotherRunAreRefused) {
   UnitsServer server(units_run());
   live(&server);
   Ledger other(scalar_parameters(), server.names);

@@ -1,15 +1,13 @@
-// The stages before training, in the ledger: how the answers of one become the record of the next version.
+// The stages before training, in the run's ledger: how the answers of one become the record of the next version.
 #include "server/base/fields.h"
-#include "server/coordinator/ledger.h"
+#include "server/coordinator/run_ledger.h"
 #include "server/run/run_core.h"
 #include "server/run/run_stages.h"
 
 namespace gradstream {
 
-// Its bounds were held when it came. A record whose answer the fold could not even read is none of this run's.
-Status Ledger::apply_answer(const JournalRecord& record) {
-  const StageAnswer answer = {record.device(), static_cast<uint16_t>(record.weight()), record.payload()};
-  if (record.base_version() != version() || check_answer(answer).reason == gs_Reason_REASON_WRONG_SHAPE) {
+Status RunLedger::add_answer(const StageAnswer& answer) {
+  if (check_answer(answer).reason == gs_Reason_REASON_WRONG_SHAPE) {
     return Status::kDataCorrupt;
   }
   stage_.fold->add(answer);
@@ -17,7 +15,7 @@ Status Ledger::apply_answer(const JournalRecord& record) {
 }
 
 // To the next stage, or where the answers made nothing, to the same one.
-VersionRecord Ledger::close_stage(StageDecision* decision) const {
+VersionRecord RunLedger::close_stage(StageDecision* decision) const {
   *decision = stage_.fold->close(*aggregator_);
   VersionRecord record;
   record.version = version() + 1;
@@ -36,13 +34,15 @@ VersionRecord Ledger::close_stage(StageDecision* decision) const {
   return record;
 }
 
-const std::vector<uint8_t>& Ledger::units_after(const VersionRecord& next) const {
+const std::vector<uint8_t>& RunLedger::units_after(const VersionRecord& next) const {
   return next.stage.units.empty() ? stage_.units : next.stage.units;
 }
 
-uint32_t Ledger::parts() const { return replica_.parts() | (stage_.units.empty() ? 0 : part_bit(ModelPart::kUnits)); }
+uint32_t RunLedger::parts() const {
+  return replica_.parts() | (stage_.units.empty() ? 0 : part_bit(ModelPart::kUnits));
+}
 
-void Ledger::begin_stage(const VersionRecord& record) {
+void RunLedger::begin_stage(const VersionRecord& record) {
   stage_.keeps_model = record.stage.keeps_model;
   stage_.digest_before = digest_;
   stage_.step = record.stage.opens;
@@ -53,26 +53,20 @@ void Ledger::begin_stage(const VersionRecord& record) {
   if (stage() == TaskStage::kTrain && stage_.train_version == kNoVersion) {
     stage_.train_version = version();
   }
-  for (const uint32_t device : record.stage.left_out) {
-    fleet_.at(device).row.is_left_out = true;
-  }
   stage_.fold = make_stage_fold({&parameters_, &replica_, &arena_, stage_.step, stage_.units, stage_.decision});
 }
 
-// An update's line, which in START is none along a record.
-void Ledger::count_line(const JournalRecord& record, const UpdateNotes& notes) {
+bool RunLedger::add_line(const JournalRecord& update, const UpdateNotes& notes) {
   if (!steps_.has_value() || stage() != TaskStage::kTrain) {
-    return;
+    return true;
   }
-  const double weight = record.weight();
+  const double weight = update.weight();
   steps_->add_update(weight);
-  if (notes.line.has_value() &&
-      !steps_->add_line(record.device(), record.staleness(), notes.line->slope, notes.line->curvature, weight)) {
-    ++tally_.lines_dropped;
-  }
+  return !notes.line.has_value() ||
+         steps_->add_line(update.device(), update.staleness(), notes.line->slope, notes.line->curvature, weight);
 }
 
-Status Ledger::follow_step(const VersionRecord& record) {
+Status RunLedger::follow_step(const VersionRecord& record) {
   if (!steps_.has_value()) {
     return Status::kOk;
   }
@@ -82,19 +76,18 @@ Status Ledger::follow_step(const VersionRecord& record) {
 }
 
 // eta of the open version's tasks, whose fold it has where it is a stage.
-Real Ledger::open_step() const {
+Real RunLedger::open_step() const {
   if (!steps_.has_value()) {
     return parameters_.step_size_at(open_.round);
   }
   return stage_.fold != nullptr ? stage_.fold->step_size() : steps_->step_size();
 }
 
-void Ledger::decide_step(double scale, VersionRecord* record) const {
+void RunLedger::decide_step(double scale, uint32_t asked_count, VersionRecord* record) const {
   if (!steps_.has_value()) {
     return;
   }
-  const StepDecision next =
-      steps_->after_round({record->mean_direction, record->step_scale, scale, fleet_.asked_count()});
+  const StepDecision next = steps_->after_round({record->mean_direction, record->step_scale, scale, asked_count});
   record->stage.decision = encode_decision(next);
   record->mean_direction.clear();
   if (record->has_anchor()) {
@@ -103,7 +96,7 @@ void Ledger::decide_step(double scale, VersionRecord* record) const {
 }
 
 // Empty for a run without stages.
-std::string Ledger::stage_text() const {
+std::string RunLedger::stage_text() const {
   if (!has_stages(parameters_) || !has_version()) {
     return "";
   }
