@@ -83,26 +83,34 @@ Transport device_transport() {
 
 Status device_storage_write(const StoragePiece* pieces, size_t count) {
   const gs_port& port = *device_port;
-  return status_of_storage(
-      port.storage_write == nullptr ? GS_PORT_ABSENT : port.storage_write(port.context, pieces_in_c(pieces), count));
+  if (port.storage_write == nullptr) {
+    return Status::kUnimplemented;
+  }
+  return status_of_storage(port.storage_write(port.context, pieces_in_c(pieces), count));
 }
 
 Result<size_t> device_storage_read(uint8_t* out, size_t capacity) {
   const gs_port& port = *device_port;
-  return size_of_storage(port.storage_read == nullptr ? GS_PORT_ABSENT
-                                                      : port.storage_read(port.context, out, capacity));
+  if (port.storage_read == nullptr) {
+    return Status::kUnimplemented;
+  }
+  return size_of_storage(port.storage_read(port.context, out, capacity));
 }
 
 Status device_step_write(uint32_t index, const StoragePiece* pieces, size_t count) {
   const gs_port& port = *device_port;
-  return status_of_storage(
-      port.step_write == nullptr ? GS_PORT_ABSENT : port.step_write(port.context, index, pieces_in_c(pieces), count));
+  if (port.step_write == nullptr) {
+    return Status::kUnimplemented;
+  }
+  return status_of_storage(port.step_write(port.context, index, pieces_in_c(pieces), count));
 }
 
 Result<size_t> device_step_read(uint32_t index, uint8_t* out, size_t capacity) {
   const gs_port& port = *device_port;
-  return size_of_storage(port.step_read == nullptr ? GS_PORT_ABSENT
-                                                   : port.step_read(port.context, index, out, capacity));
+  if (port.step_read == nullptr) {
+    return Status::kUnimplemented;
+  }
+  return size_of_storage(port.step_read(port.context, index, out, capacity));
 }
 
 bool device_log_line(const char* text) {

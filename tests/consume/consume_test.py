@@ -1,11 +1,12 @@
 """Projects of users, from what this build installs: each finds headers and libraries, is linked, and runs.
 
 As docs/how-to/library.md says, `cmake --install` puts the component gradstream-dev into an empty folder. There a
-project with find_package() and one with a Makefile and pkg-config build super_loop.c, whose device starts and sends its
-first handshake. The C headers compile as C11, C++17 and C++20. The state of a device has the same size in a file of the
-library and in one of the user. A project with add_subdirectory() configures, and has no test of ours; ./run soak
+project with find_package() and one with a Makefile and pkg-config build super_loop.c, whose two devices start and send
+their first handshake. The C headers compile as C11, C++17 and C++20. The state of a device has the same size in a file
+of the library and in one of the user. A project with add_subdirectory() configures, and has no test of ours; ./run soak
 consume builds it. An Mbed TLS of the user's own whose configuration lacks something is refused with words, and one that
-has its own memory and platform keeps them. A program in C for Linux is linked; ./run soak consume has it train.
+has its own memory and platform keeps them. Programs in C for Linux, with one device and with several, are linked;
+./run soak consume has the one train.
 """
 
 import json
@@ -22,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SECONDS_MAX = 100
 BUILD_FILE_LINES_MAX = 20
-PROBES = {"device_shell", "device_config", "linked_problem"}
+PROBES = {"device_shell", "device_object", "device_config", "linked_problem"}
 
 
 def run(*command, **options):
@@ -98,6 +99,9 @@ def find_package(prefix, work):
     run(work / "found" / "product")
     done = subprocess.run([work / "found" / "linux_client", "nowhere", "-", "-"], stderr=subprocess.PIPE, text=True,
                           check=False, timeout=SECONDS_MAX)
+    assert done.returncode == 2 and done.stderr.startswith("usage: "), done
+    done = subprocess.run([work / "found" / "several_devices"], stderr=subprocess.PIPE, text=True, check=False,
+                          timeout=SECONDS_MAX)
     assert done.returncode == 2 and done.stderr.startswith("usage: "), done
     return probe_sizes("nm", work / "found" / "product")
 
