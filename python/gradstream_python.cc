@@ -228,6 +228,7 @@ ClientConfig client_config(const gs_py_options& options, const Identity& identit
     client.jitter_seed = crc32c(client.jitter_seed, life, sizeof life);
   }
   client.has_storage = !device.state.empty();
+  client.changes_keys = device.keeps_keys;
   client.holds_pulls = kHoldsPulls;
   if (options.has_floors == 0) {
     client.floors = no_floors();

@@ -29,6 +29,11 @@ Name: {name}
 Version: {version}
 Summary: Federated learning that fits on a microcontroller: server, devices in a process of Python, simulator
 License: Apache-2.0
+Keywords: federated learning,microcontroller,embedded,zeroth-order optimisation,manifold
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Classifier: Typing :: Typed
 Requires-Python: >=3.11
 Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"

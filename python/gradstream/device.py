@@ -110,6 +110,12 @@ class Client:
     def _keep_failure(self, failure):
         self._log_failure = failure
 
+    def __repr__(self) -> str:
+        if not self._handle:
+            return "<gradstream.Client closed>"
+        now = self.status()
+        return f"<gradstream.Client {now.name} version={now.version} digest={now.digest or 'none'}>"
+
     def __enter__(self) -> Client:
         return self
 

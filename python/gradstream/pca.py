@@ -22,10 +22,12 @@ class FederatedPCA:
         self.n_components, self.rounds, self.floors, self.seconds = n_components, rounds, floors, seconds
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, as __init__() takes them."""
         del deep  # there is nothing below
         return {name: getattr(self, name) for name in ("n_components", "rounds", "floors", "seconds")}
 
     def set_params(self, **parameters: Any) -> FederatedPCA:
+        """Sets some of them. Raises OptionError for one that is none."""
         for name, value in parameters.items():
             if name not in self.get_params():
                 raise OptionError(f"FederatedPCA has no parameter {name}; it has {', '.join(self.get_params())}")

@@ -255,7 +255,9 @@ class Refusals(unittest.TestCase):
     def test_a_closed_client(self):
         client = gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1))
         self.assertEqual((client.model(), client.status().digest), (None, ""))
+        self.assertEqual(repr(client), "<gradstream.Client a version=0 digest=none>")
         client.close()
+        self.assertEqual(repr(client), "<gradstream.Client closed>")
         with self.assertRaisesRegex(ValueError, "closed"):
             client.poll()
 
