@@ -59,7 +59,7 @@ struct Threshold {
 };
 
 // own_problem.cc
-struct OwnProblem {
+struct OwnProblemPart {
   gs_problem problem = {};
   Measurement measurement;
   ProblemOps ops = {};
@@ -72,7 +72,7 @@ struct gs_device : gradstream::Application,
                    gradstream::SampleQueue,
                    gradstream::ModelListener,
                    gradstream::Threshold,
-                   gradstream::OwnProblem {
+                   gradstream::OwnProblemPart {
   gs_port port = {};
   gs_linked_problem own_problem = {};  // where gs_config.problem is one of gs_own_problem()
 };

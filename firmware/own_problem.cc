@@ -10,7 +10,7 @@
 namespace gradstream {
 namespace {
 
-OwnProblem own;
+OwnProblemPart own;
 
 uint32_t sample_count(const void* problem) { return static_cast<const gs_problem*>(problem)->sample_count; }
 
@@ -59,14 +59,14 @@ const gs_linked_problem* take_own_problem(const gs_linked_problem* problem, gs_d
   if (problem != &linked) {
     return problem;
   }
-  auto& mine = static_cast<OwnProblem&>(*device);
+  auto& mine = static_cast<OwnProblemPart&>(*device);
   mine = own;
   device->own_problem = {{&mine.ops, &mine.problem}};
   return &device->own_problem;
 }
 
 Status score_own(const ScoreInput& input, Real* out) {
-  const OwnProblem& mine = at_work(own);
+  const OwnProblemPart& mine = at_work(own);
   if (app().problem.ops != &mine.ops || mine.problem.score == nullptr) {
     return Status::kUnimplemented;
   }
@@ -80,7 +80,7 @@ Status score_own(const ScoreInput& input, Real* out) {
 }
 
 Status predict_own(const ScoreInput& input, Real* out) {
-  const OwnProblem& mine = at_work(own);
+  const OwnProblemPart& mine = at_work(own);
   if (app().problem.ops != &mine.ops || mine.problem.predict == nullptr) {
     return Status::kUnimplemented;
   }
