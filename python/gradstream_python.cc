@@ -356,13 +356,13 @@ int start(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault
 // Under the lock of Work: what is stored meanwhile is the device's.
 class AtWork {
  public:
-  explicit AtWork(gs_py_device* device) {
-    GS_ASSERT(at_work == nullptr);  // device.py refuses it by name
-    at_work = device;
-  }
-  ~AtWork() { at_work = nullptr; }
+  explicit AtWork(gs_py_device* device) : before_(std::exchange(at_work, device)) {}
+  ~AtWork() { at_work = before_; }
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  gs_py_device* before_;  // whose loss closes this one
 };
 
 }  // namespace
@@ -409,6 +409,7 @@ float* gs_py_gradient_values(gs_py_device* device) { return device->own.gradient
 
 uint32_t gs_py_poll(gs_py_device* device) {
   const Work lock(device->log);
+  GS_ASSERT(at_work == nullptr);  // device.py refuses it by name
   const AtWork work(device);
   const uint64_t now_ms = port_now_ms();
   const uint64_t wake_ms = device->shell->poll(now_ms);

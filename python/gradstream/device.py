@@ -23,10 +23,11 @@ _inside = threading.local()
 
 
 class Status(NamedTuple):
-    """What a device has done. version, digest: of the model held; the digest has 16 hexadecimal digits, "": there is
-    no model yet. save_failures: times that the state could not be stored. bytes_sent, bytes_received: on the wire, TLS
-    included. arena_high_water: most bytes of arena_bytes ever in use. last_reason: why a session or task ended last;
-    last_fault: of the link, in words with the remedy, "": none."""
+    """What a device has done. name: of its identity, with ~1 and so on after a change of its key. version, digest: of
+    the model held; the digest has 16 hexadecimal digits, "": there is no model yet. save_failures: times that the state
+    could not be stored. bytes_sent, bytes_received: on the wire, TLS included. arena_high_water: most bytes of
+    arena_bytes ever in use. last_reason: why a session or task ended last; last_fault: of the link, in words with the
+    remedy, "": none."""
     name: str
     version: int
     digest: str
@@ -139,7 +140,7 @@ class Client:
     @property
     def handle(self):
         if not self._handle:
-            raise ValueError("the client is closed")
+            raise OptionError("the client is closed: open another one")
         return self._handle
 
     def _call(self, work):

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import numpy
@@ -94,6 +95,25 @@ class State(unittest.TestCase):
         whole = self.digest(lambda server, second, folder: self.open(server, None))
         self.assertEqual(self.digest(self.end_twice), whole)
 
+    def test_a_loss_may_close_another_device(self):
+        """As Python itself does with one that nobody holds any more, whenever it likes."""
+        with tempfile.TemporaryDirectory() as folder, gradstream.Server(
+                **{**RUN, "device_count": 2}, round_count=4) as server:
+            other = gradstream.Client(server.enrol("b"), server.address, samples(1), floors=False, state=folder)
+            whole = kpca_loss(samples(0), False)
+
+            def f(x, indices):
+                other.close()
+                return whole.f(x, indices)
+            problem = gradstream.Loss(f, shape=(4, 1), count=48, name="kpca")
+            with gradstream.Client(server.enrol("a"), server.address, problem=problem, floors=False) as client:
+                end = time.monotonic() + SECONDS
+                while "closed" not in repr(other):
+                    self.assertLess(time.monotonic(), end)
+                    other.poll()
+                    client.poll()
+            self.assertTrue(pathlib.Path(folder, "b.state").exists())
+
     def test_what_cannot_be_taken_up_is_dropped_by_name(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "a.state").write_bytes(b"no state")
@@ -137,13 +157,13 @@ class Credentials(unittest.TestCase):
         with gradstream.Server(**{**RUN, "device_count": 1}, round_count=100000) as server:
             server.enrol("a")
             file = server.folder / "a.identity"
+            server.ask("device", "rotate", "a", "--by-device")
             with gradstream.Client(file, server.address, samples(1), floors=False) as client:
-                gradstream.train([client], until=lambda: client.status().version >= 1, seconds=SECONDS)
-                server.ask("device", "rotate", "a", "--by-device")
                 gradstream.train([client], until=lambda: "identity = a~1\n" in file.read_text(encoding="ascii"),
                                  seconds=SECONDS)
-                held = client.status().version
-                gradstream.train([client], until=lambda: client.status().version > held, seconds=SECONDS)
+            with gradstream.Client(file, server.address, samples(1), floors=False) as client:
+                gradstream.train([client], until=lambda: client.status().version >= 1, seconds=SECONDS)
+                self.assertEqual(client.status().name, "a~1")
 
     def test_certificate(self):
         with tempfile.TemporaryDirectory() as name:
