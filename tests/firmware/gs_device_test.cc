@@ -88,6 +88,8 @@ struct Bench {
   std::vector<uint8_t> restore = std::vector<uint8_t>(1 << 16);
   std::vector<uint8_t> state;
   std::vector<std::string> lines;
+  bool is_open = false;       // the link
+  uint32_t stray_writes = 0;  // to a link that is closed
 
  private:
   static Bench& of(void* context) { return *static_cast<Bench*>(context); }
@@ -97,6 +99,7 @@ struct Bench {
                                                   : GS_PORT_CLOSED;
   }
   static int32_t open_link(void* context) {
+    of(context).is_open = true;
     const Transport link = of(context).world.pipe.transport();
     return link.ops->open(link.context) == Status::kOk ? 1 : GS_PORT_NO_ADDRESS;
   }
@@ -105,10 +108,12 @@ struct Bench {
     return answer(link.ops->read(link.context, out, size));
   }
   static int32_t write_link(void* context, const uint8_t* bytes, size_t size) {
+    of(context).stray_writes += of(context).is_open ? 0 : 1;
     const Transport link = of(context).world.pipe.transport();
     return answer(link.ops->write(link.context, bytes, size));
   }
   static void close_link(void* context) {
+    of(context).is_open = false;
     const Transport link = of(context).world.pipe.transport();
     link.ops->close(link.context);
   }
@@ -284,6 +289,28 @@ TEST(GsDevice, EachHasAStateOfItsOwn) {
     EXPECT_EQ(bench->status().version, 4u);
     EXPECT_EQ(bench->status().sessions, 0u);
   }
+}
+
+TEST(GsDevice, ADeviceThatIsClosedSaysSoToItsServerAndOthersGoOn) {
+  const std::vector<uint64_t> alone = digests_of(2);
+  Benches benches = make_benches(2);
+  for (const std::unique_ptr<Bench>& bench : benches) ASSERT_EQ(bench->start(), GS_OK);
+  Bench& closed = *benches[0];
+  for (int turn = 0; turn < kTurnsMax && closed.status().version < 2; ++turn) {
+    for (const std::unique_ptr<Bench>& bench : benches) bench->turn();
+  }
+  ASSERT_TRUE(closed.status().connected);
+  const uint32_t writes = closed.world.pipe.writes;
+  gs_device_close(closed.device);
+  closed.device = nullptr;
+  EXPECT_EQ(closed.world.pipe.writes, writes + 1) << "the end of its session";
+  EXPECT_EQ(closed.stray_writes, 0u);
+  EXPECT_FALSE(closed.is_open);
+  ASSERT_TRUE(run_all(benches));
+  EXPECT_EQ(benches[1]->status().digest, alone[1]);
+  ASSERT_EQ(closed.start(), GS_OK) << "its memory is free";
+  ASSERT_TRUE(run_all(benches));
+  EXPECT_EQ(closed.status().version, 4u);
 }
 
 // An own loss, (x - target)^2 summed, and what its callbacks see meanwhile.
