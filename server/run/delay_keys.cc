@@ -89,7 +89,8 @@ Objection check_ortho(const RunParameters& p) {
 }
 
 Objection check_kept_models(const RunParameters& p) {
-  const uint64_t bytes = uint64_t{p.kept_model_count()} * p.model->shape.size() * sizeof(Real);
+  // As of float32 in the builds of double too. Reason: both take the same configurations.
+  const uint64_t bytes = uint64_t{p.kept_model_count()} * p.model->shape.size() * sizeof(float);
   const char* const size_keys = p.model->manifold == ManifoldId::kProduct     ? "parts"
                                 : p.model->manifold == ManifoldId::kFixedRank ? "matrix, rank"
                                                                               : "rows, cols";
