@@ -46,7 +46,9 @@ gs_Reason Coordinator::State::judge_answer(uint32_t index, const Upload& upload,
 // After anything that a device has said. One that is out may be the last that the stage waited for.
 void Coordinator::State::note_barred(uint32_t index, uint64_t now_ms) {
   const FleetDevice& device = std::as_const(ledger.fleet()).at(index);
-  const bool is_out = is_out_of_stage(view(), device.row, device.session, now_ms);
+  // Most messages come while the run trains, when nobody is out.
+  const bool trains = ledger.run().stage() == TaskStage::kTrain;
+  const bool is_out = !trains && is_out_of_stage(view(), device.row, device.session, now_ms);
   if (is_out == device.session.is_barred) {
     return;
   }

@@ -55,7 +55,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
 
 // The Pull that the Ack of the upload stands for. The upload is the session's, which a full queue may end.
 Coordinator::State::AckedPull Coordinator::State::pull_after(const Upload& upload) const {
-  const uint64_t base = said_base(view(), upload, ledger.run().digest_of(upload.base_version));
+  const uint64_t base = said_base(identity.run_nonce, upload, ledger.run().digest_of(upload.base_version));
   return {upload.task_sequence, {true, upload.base_version, base, 0}};
 }
 

@@ -35,7 +35,7 @@ bool is_too_stale(const RunView& run, const Upload& upload) {
 // What was made from another model than the version's, by damage or for another run, is no update of it, and no answer
 // to a stage of it. The device's next Pull says that digest too, and is answered by a snapshot.
 bool is_of_base(const RunView& run, const Upload& upload, std::optional<uint64_t> known) {
-  const uint64_t said = said_base(run, upload, known);
+  const uint64_t said = said_base(run.identity.run_nonce, upload, known);
   return upload.base_digest == 0 || said == known.value_or(said);
 }
 
@@ -85,8 +85,8 @@ bool is_version_full(const RunView& run) {
          (run.is_paused() && is_single && run.update_count > 0);
 }
 
-uint64_t said_base(const RunView& run, const Upload& upload, std::optional<uint64_t> known) {
-  return known && upload.base_digest == (*known ^ run.identity.run_nonce) ? *known : upload.base_digest;
+uint64_t said_base(uint64_t run_nonce, const Upload& upload, std::optional<uint64_t> known) {
+  return known && upload.base_digest == (*known ^ run_nonce) ? *known : upload.base_digest;
 }
 
 bool has_finite_loss(const Upload& upload) {

@@ -43,7 +43,7 @@ bool is_version_full(const RunView& run);
 // The digest of the model that the device trained from; 0: it does not say. known: of the model at the upload's base
 // version, where that is known. A device that was told the run's nonce mixes it in: what was trained for another run of
 // the same models is no answer to this one's tasks.
-uint64_t said_base(const RunView& run, const Upload& upload, std::optional<uint64_t> known);
+uint64_t said_base(uint64_t run_nonce, const Upload& upload, std::optional<uint64_t> known);
 
 // The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE. known: as
 // said_base().

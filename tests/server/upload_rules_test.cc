@@ -161,10 +161,10 @@ TEST(UploadRules, ADropRunTakesNothingLate) {
 
 TEST(UploadRules, TheBaseIsThatOfTheRunsModelsAlone) {
   Scene scene;
-  EXPECT_EQ(said_base(scene.run, scene.upload, kBase), 0U) << "the device does not say";
+  EXPECT_EQ(said_base(scene.identity.run_nonce, scene.upload, kBase), 0U) << "the device does not say";
   scene.upload.base_digest = kBase ^ scene.identity.run_nonce;
-  EXPECT_EQ(said_base(scene.run, scene.upload, kBase), kBase);
-  EXPECT_EQ(said_base(scene.run, scene.upload, std::nullopt), kBase ^ scene.identity.run_nonce);
+  EXPECT_EQ(said_base(scene.identity.run_nonce, scene.upload, kBase), kBase);
+  EXPECT_EQ(said_base(scene.identity.run_nonce, scene.upload, std::nullopt), kBase ^ scene.identity.run_nonce);
   scene.upload.base_digest = 99;
   EXPECT_EQ(find_head_fault(scene.run, scene.row, scene.upload, std::nullopt, kNow), gs_Reason_REASON_NONE)
       << "nobody knows that version's digest any more";
