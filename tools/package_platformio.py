@@ -133,7 +133,7 @@ def train(program, home):
 
 
 def trial(package, work):
-    """Builds and trains; the word of the result line, `absent` where pip reaches no index."""
+    """Builds and trains; the word of the result line: how long, or `absent` where pip reaches no index."""
     python = make_venv(work / "venv")
     if not pip_install(python):
         print("package: source: PlatformIO is not tried, as pip reaches no index here", flush=True)
@@ -142,4 +142,4 @@ def trial(package, work):
     stand_in(core, python)
     said = train(build(python, core, package, work), work / "run")
     print(f"package: source: PlatformIO's program trained: {said}", flush=True)
-    return "trained"
+    return f"{ROUNDS}_rounds"

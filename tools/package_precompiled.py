@@ -62,6 +62,17 @@ LIBM_NAMES = set("acosf acoshf asinf asinhf atan2f atanf atanhf ceilf cosf coshf
 COMPILER_NAMES = re.compile(r"__(aeabi|gnu_thumb1_case|riscv_(save|restore))_\w+|__[a-z]+([sdt][fi]){1,2}[23]?")
 
 
+def cached(compiler):
+    """The compiler behind ccache, where there is one: what is tried again after a mend compiles the rest from it."""
+    return f"ccache {compiler}" if shutil.which("ccache") else compiler
+
+
+def environment():
+    """Of a build with cached() compilers."""
+    return dict(os.environ, CCACHE_DIR=str(ROOT / "build" / "ccache"), CCACHE_BASEDIR=str(ROOT), CCACHE_NOHASHDIR="1",
+                CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime", LC_ALL="C")
+
+
 def compile_all(folder, edges, keep_going=False):
     """edges: (object below folder, source, command) of each compilation. What the compilers said; with keep_going a
     line `error: ` ends it where ninja failed."""
@@ -71,9 +82,7 @@ def compile_all(folder, edges, keep_going=False):
     for made, source, words in edges:
         lines += [f"build {made}: compile {source}", f"  words = {words} -c {source} -o {made}"]
     (folder / "build.ninja").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    environment = dict(os.environ, CCACHE_DIR=str(ROOT / "build" / "ccache"), CCACHE_BASEDIR=str(ROOT),
-                       CCACHE_NOHASHDIR="1", LC_ALL="C", CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime")
-    done = subprocess.run(["ninja", "-C", folder, "-j", "2", *(["-k", "0"] if keep_going else [])], env=environment,
+    done = subprocess.run(["ninja", "-C", folder, "-j", "2", *(["-k", "0"] if keep_going else [])], env=environment(),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False, timeout=COMPILE_SECONDS_MAX)
     if done.returncode != 0 and not keep_going:
@@ -83,12 +92,11 @@ def compile_all(folder, edges, keep_going=False):
 
 def edges_of(core, sources, base, flags, cxx_flags="", prefix=""):
     """The compilations of sources below the folder base; core.cc or core.cxx by the name."""
-    cache = "ccache " if shutil.which("ccache") else ""
     edges = []
     for source in sources:
         is_cxx = source.suffix == ".cc"
         own = f"{core.cxx} {core.flags} {core.cxx_flags} -std=gnu++20" if is_cxx else f"{core.cc} {core.flags}"
-        words = f"{cache}{own} {flags} {cxx_flags if is_cxx else ''} -I{base}"
+        words = f"{cached(own)} {flags} {cxx_flags if is_cxx else ''} -I{base}"
         edges.append((f"{prefix}{source.relative_to(base)}.o", source, words))
     return edges
 

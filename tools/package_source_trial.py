@@ -1,7 +1,8 @@
 """What `./run package source` proves of the zip that it has written (tools/package_source.py), from an unpacked copy.
 
 - Every compiler of the matrix takes all sources with -Os, gnu++20, -Wall and -Wextra alone: no -D, no -f, no error, no
-  warning. g++ does so through the CMakeLists.txt of the package, clang++ through the Makefile of its example.
+  warning. g++ does so through the CMakeLists.txt of the package, clang++ and the compiler for Cortex-M3 through the
+  Makefile of its example.
 - The program of ./run digest has the one digest on an emulated Cortex-M4F and an rv32imafc, though compiled with
   -ffp-contract=fast. An image that has lost the pragma as well is refused by gs_init().
 - A super loop in C11 links with each precompiled archive and the headers in C alone, and runs in the emulator.
@@ -23,7 +24,7 @@ from package_source import NAME, ROOT, Failure
 
 GXX, CLANG = Core("g++", "gcc", "g++"), Core("clang++", "clang", "clang++")
 GS_FUSES = 12  # include/gradstream/device.h
-CROSS = next(core for core in CORES if core.name == "cortex-m3")  # by make as well: the command of the page
+CROSS = next(core for core in CORES if core.name == "cortex-m3")  # by make: the command of the page
 CROSS_LINK = "--specs=nosys.specs -Wl,--gc-sections"
 BUILD_SECONDS_MAX = 3600  # of one build by CMake or make
 FUSING = "-ffp-contract=fast"
@@ -48,8 +49,13 @@ def command(words, folder):
     """Runs a build that is to succeed; what it said."""
     done = subprocess.run([str(word) for word in words], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, timeout=BUILD_SECONDS_MAX,
-                          env={**os.environ, "LC_ALL": "C"})
+                          env=package_precompiled.environment())
     return package_source.with_status(done, words[0])
+
+
+def execute_product(program):
+    """Runs what a build made; what it said. A build that failed made none, and its compilers have said why."""
+    return command([program], program.parent) if program.is_file() else f"\nerror: {program.name} was not built\n"
 
 
 def by_cmake(core, package, work):
@@ -61,19 +67,22 @@ def by_cmake(core, package, work):
         "target_link_libraries(product PRIVATE gradstream)\n", encoding="utf-8")
     flags = f"-Os {WARNINGS}"
     chosen = {"C_COMPILER": core.cc, "CXX_COMPILER": core.cxx, "C_FLAGS": flags, "CXX_FLAGS": flags}
+    launcher = package_precompiled.cached("").strip()
+    chosen |= {"C_COMPILER_LAUNCHER": launcher, "CXX_COMPILER_LAUNCHER": launcher}
     options = [f"-DCMAKE_{name}={value}" for name, value in chosen.items()]
     return (command(["cmake", "-G", "Ninja", "-S", work, "-B", work / "build", *options], work)
             + command(["ninja", "-C", work / "build", "-j", "2", "-k", "0"], work)
-            + command([work / "build" / "product"], work))
+            + execute_product(work / "build" / "product"))
 
 
 def by_make(core, package, work, *more):
     """All of the package by the Makefile of its example, with a copy of the example elsewhere. A program of this
     machine also runs."""
     shutil.copytree(package / "examples" / "super_loop", work)
-    said = command(["make", "-k", "-j2", f"PACKAGE={package}", f"CC={core.cc}", f"CXX={core.cxx}",
-                    f"CFLAGS=-Os {WARNINGS}", f"CXXFLAGS=-Os -std=gnu++20 {WARNINGS}", *more], work)
-    return said if core.flags else said + command([work / "product"], work)
+    cc, cxx = (package_precompiled.cached(compiler) for compiler in (core.cc, core.cxx))
+    said = command(["make", "-k", "-j2", f"PACKAGE={package}", f"CC={cc}", f"CXX={cxx}", f"CFLAGS=-Os {WARNINGS}",
+                    f"CXXFLAGS=-Os -std=gnu++20 {WARNINGS}", *more], work)
+    return said if core.flags else said + execute_product(work / "product")
 
 
 # What ESP-IDF would do with a component, as far as the package asks for it.
@@ -107,10 +116,10 @@ def matrix(package, work):
     files = package_precompiled.sources_in(source)
     said = {core.name: package_precompiled.compile_all(
         work / core.name, package_precompiled.edges_of(core, files, source, f"-Os {WARNINGS}"), keep_going=True)
-        for core in CORES}
+        for core in CORES if core != CROSS}
     said[GXX.name] = by_cmake(GXX, package, work / "cmake")
     said[CLANG.name] = by_make(CLANG, package, work / "make")
-    said[CROSS.name] += by_make(CROSS, package, work / "cross", f"CPU={CROSS.flags}", f"LDFLAGS={CROSS_LINK}")
+    said[CROSS.name] = by_make(CROSS, package, work / "cross", f"CPU={CROSS.flags}", f"LDFLAGS={CROSS_LINK}")
     check_component(package, work / "component", len(files))
     counts = [0, 0]
     for name, text in said.items():

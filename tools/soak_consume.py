@@ -1,16 +1,18 @@
-"""./run soak consume: projects of users that compile the tree themselves, in an empty folder each.
+"""./run soak consume: projects of users that compile the tree themselves, or find it installed, each in a new folder.
 
-By add_subdirectory(), by FetchContent from an archive, and with an Mbed TLS of the project's own: on this host, and for
-a Cortex-M4F as a super loop that is linked. A board outside the tree is built for a Cortex-M3, and one for a RISC-V.
-Meanwhile the headers and sources of what a device does not need are hidden: SQLite, spdlog, fmt, JSON, TOML, CLI11,
-Asio, Nettle, Eigen and GoogleTest. None of these projects has a test of ours. The program in C of a Linux project then
-trains 10 rounds against the server of build/dev on 127.0.0.1.
+By find_package(), and by make with pkg-config. By add_subdirectory(), by FetchContent from an archive, and with an
+Mbed TLS of the project's own: on this host, and for a Cortex-M4F as a super loop that is linked (with -flto, as the
+toolchain file says). A board outside the tree is built for a Cortex-M3, and one for a RISC-V. Meanwhile the headers and
+sources of what a device does not need are hidden: SQLite, spdlog, fmt, JSON, TOML, CLI11, Asio, Nettle, Eigen and
+GoogleTest. None of these projects has a test of ours, and the state of a device has one size in their files and in the
+library's. The program in C of a Linux project then trains 10 rounds against the server of build/dev on 127.0.0.1.
 
 Skipped (exit status 77), with the reason, without root, a cross compiler or the sources of third_party/.
 """
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,8 +20,12 @@ import tempfile
 
 import fleet
 
-SKIPPED = 77
 PROJECTS = fleet.ROOT / "tests" / "consume"
+sys.path.append(str(PROJECTS))
+import consume_test  # noqa: E402  of the same projects, as far as seconds last
+
+SKIPPED = 77
+INSTALLED = "gradstream-dev"  # what the build makes and installs for other projects
 SECONDS_MAX = 1800  # of one build, of which C++ takes the most
 HIDDEN_FOLDERS = ("spdlog", "fmt", "nlohmann", "toml++", "CLI", "asio", "nettle", "eigen3", "gtest", "gmock")
 HIDDEN_FILES = ("sqlite3.h", "asio.hpp")
@@ -74,19 +80,57 @@ def hide():
             subprocess.run(["mount", "--bind", "/dev/null", file], check=True)
 
 
-def build(name, source, folder, target, *options):
-    """Builds one target in an empty folder. The number of its compilations and links."""
+def use_cache():
+    """Compilers behind ccache, where there is one: these projects have many objects in common. Their folder has another
+    name each time, so that all paths count from it."""
+    if shutil.which("ccache"):
+        os.environ.update(CCACHE_DIR=str(fleet.ROOT / "build" / "ccache"), CCACHE_BASEDIR="/", CCACHE_NOHASHDIR="1",
+                          CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime", CMAKE_C_COMPILER_LAUNCHER="ccache",
+                          CMAKE_CXX_COMPILER_LAUNCHER="ccache")
+
+
+def build(name, source, folder, targets, *options):
+    """Builds these targets in an empty folder, which it returns. Says the number of its compilations and links."""
     work = folder / name
     fleet.command(["cmake", "-G", "Ninja", "-S", source, "-B", work, *options], f"the configuration of {name}", 120)
     listed = fleet.command(["ctest", "--test-dir", work, "-N"], f"the tests of {name}")
     if "Total Tests: 0" not in listed:
         raise RuntimeError(f"{name} has tests of ours in its ctest:\n{listed}")
-    said = fleet.command(["ninja", "-C", work, "-j", "2", target], f"the build of {name}", SECONDS_MAX)
+    said = fleet.command(["ninja", "-C", work, "-j", "2", *targets], f"the build of {name}", SECONDS_MAX)
     if "warning:" in said:
         raise RuntimeError(f"the build of {name} warns:\n{said[-4000:]}")
     count = sum(line.startswith("[") for line in said.splitlines())
     print(f"consume: {name}: {count} steps", flush=True)
     return work
+
+
+def sizes(work, source, nm):
+    """{symbol: bytes} of sizes.cc, compiled as the file `source` of the project's build is."""
+    listed = fleet.command(["ninja", "-C", work, "-t", "commands", "product"], "the list of commands")
+    words = shlex.split(next(line for line in listed.splitlines() if line.endswith(source)))
+    root = pathlib.Path(words[-1]).parents[1]  # of the tree, for a file of the library
+    made = work / "sizes.o"
+    words[words.index("-o") + 1] = made
+    fleet.command(["env", "-C", work, *words[:-1], PROJECTS / "sizes.cc", "-fno-lto", f"-I{root}/include"], "sizes.cc")
+    return consume_test.probe_sizes(nm, made)
+
+
+def check_sizes(name, work, nm="nm"):
+    """The state of a device has one size in the user's files and in the library's."""
+    user, library = sizes(work, "/sizes.cc", nm), sizes(work, "/firmware/device.cc", nm)
+    if user != library or library.keys() != consume_test.PROBES:
+        raise RuntimeError(f"{name}: the user's files see {user}, and the library's {library}")
+
+
+def play_installed(folder):
+    """Projects that find what the build installs; their number."""
+    prefix, work = folder / "prefix", folder / "installed"
+    fleet.command(["cmake", "--install", fleet.BUILD, "--component", INSTALLED, "--prefix", prefix], "the installation")
+    shutil.copytree(PROJECTS, work)
+    consume_test.find_package(prefix, work)
+    consume_test.pkg_config(prefix, work)
+    print("consume: find_package and pkg-config", flush=True)
+    return 2
 
 
 def archive(folder):
@@ -133,20 +177,27 @@ def copy_board(name, folder):
 
 def play(folder):
     """The number of projects."""
+    count = play_installed(folder)
     projects = folder / "projects"
     shutil.copytree(PROJECTS, projects)
     tree = f"-DGRADSTREAM_SOURCE={fleet.ROOT}"
     options = {"add_subdirectory": tree, "own_mbedtls": tree,
                "fetch_content": f"-DGRADSTREAM_ARCHIVE=file://{archive(folder)}"}
+    clients = {"add_subdirectory": ["linux_client"]}  # for Linux alone
     for name, option in options.items():
-        work = build(name, projects / name, folder, "product", option)
+        work = build(name, projects / name, folder, ["product", *clients.get(name, [])], option)
         fleet.command([work / "product"], f"the program of {name}")
-        build(f"{name}_m4f", projects / name, folder, "product", option, *M4F)
-    train(folder, build("linux_client", projects / "add_subdirectory", folder, "linux_client", tree) / "linux_client")
+        check_sizes(name, work)
+        for client in clients.get(name, []):
+            train(folder, work / client)
+        work = build(f"{name}_m4f", projects / name, folder, ["product"], option, *M4F)
+        check_sizes(f"{name}_m4f", work, "arm-none-eabi-nm")
+        count += 2
     for name, flags in BOARDS.items():
-        build(f"board_{name}", fleet.ROOT, folder, "gradstream_client",
+        build(f"board_{name}", fleet.ROOT, folder, ["gradstream_client"],
               f"-DGRADSTREAM_BOARD_DIR={copy_board(name, folder)}", *flags)
-    return 2 * len(options) + 1 + len(BOARDS)
+        count += 1
+    return count
 
 
 def main():
@@ -155,13 +206,16 @@ def main():
         if reason:
             print(f"consume: skipped: {reason}\nresult: skipped=1")
             return SKIPPED
+        if "GS_BUILD_DIR" not in os.environ:
+            fleet.build("dev", INSTALLED)
         return subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, "-B", __file__,
                                "--hidden"], stdin=subprocess.DEVNULL, check=False).returncode
     hide()
+    use_cache()
     with tempfile.TemporaryDirectory(prefix="gradstream-consume-") as folder:
         try:
             count = play(pathlib.Path(folder))
-        except RuntimeError as error:
+        except (RuntimeError, SystemExit) as error:  # which ends consume_test.py
             print(f"consume: FAIL: {error}\nresult: failed=1")
             return 1
     print(f"result: projects={count} failed=0")

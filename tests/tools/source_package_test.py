@@ -9,6 +9,7 @@ as C. Faults are planted, and must be found.
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -92,14 +93,22 @@ def check_includes(package):
     return len(seen)
 
 
-def check_missing_compiler(work):
-    """A compiler that is not there counts as an error of the matrix, though no compiler says so."""
+def check_missing_compiler(work, package):
+    """A compiler that is not there counts as an error of the matrix, though no compiler says so: by ninja, CMake and
+    make."""
     core = package_precompiled.Core("none", "gradstream-no-compiler", "gradstream-no-compiler")
-    source = work / "one.c"
+    small = work / "small"
+    shutil.copytree(package / "examples", small / "examples")
+    shutil.copy(package / "CMakeLists.txt", small)
+    source = small / "src" / "one.c"
+    source.parent.mkdir()
     source.write_text("int one;\n", encoding="utf-8")
-    edges = package_precompiled.edges_of(core, [source], work, "")
+    edges = package_precompiled.edges_of(core, [source], source.parent, "")
     said = package_precompiled.compile_all(work / "none", edges, keep_going=True)
     assert "\nerror: ninja failed with exit status" in said, said
+    for build in (package_source_trial.by_cmake, package_source_trial.by_make):
+        said = build(core, small, work / build.__name__)
+        assert "\nerror: product was not built" in said, said
 
 
 def check_pip(work):
@@ -128,7 +137,7 @@ def main():
         check_licences(files)
         package = package_source_trial.unpack(work / "one.zip", work / "unpacked")
         folders = check_includes(package)
-        check_missing_compiler(work)
+        check_missing_compiler(work, package)
         check_pip(work)
     print(f"source_package: {len(files)} files, zip of {size} bytes, a file of each of {folders} folders compiles")
 
