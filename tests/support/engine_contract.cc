@@ -108,6 +108,11 @@ void expect_a_cut(MakeEngineHarness make) {
   Front a(engine.get(), "a");
   Front b(engine.get(), "b");
   const DeviceRow one = begin_task(&a, 1);
+  const DeviceRow two = begin_task(&a, 2);
+  EXPECT_EQ(a.commit(batch_of({fold(2, two, 0)}, 1, {6})).outcome, EngineOutcome::kCommitted);
+  EngineBatch repeated = a.last;
+  repeated.changes.clear();
+  EXPECT_EQ(engine->wait(*a.node, a.node->commit(repeated)).outcome, EngineOutcome::kCut) << "its number is in";
   const uint64_t term = engine->wait(*b.node, b.node->take_lease()).lease.term;
   EXPECT_EQ(publish(&b, term, 1), EngineOutcome::kCommitted);
   EngineReply reply = a.commit(batch_of({fold(1, one, 0)}, 1, {7}));
