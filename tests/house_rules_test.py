@@ -128,7 +128,7 @@ SHARED_TRAINING = ("runtime/training/clip.h", "runtime/training/curve.h", "runti
 # What both programs need of the Linux process that they are.
 HOST_ROOM = "host/"
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
-PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
+PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/", "server/engine/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
 PURE_BASE = ("server/base/enum_names.h", "server/base/event_catalogue.h", "server/base/fields.h",
              "server/base/objection.h", "server/base/rate_limit.h", "server/base/recycled_queue.h",
@@ -154,6 +154,7 @@ ARROWS = {
     "server/journal/": (BASE, "server/base/sha256.h", "server/journal/"),
     "server/coordinator/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/", "server/journal/",
                                          "server/coordinator/"),
+    "server/engine/": SERVER_MAY + (*PURE_BASE, "server/journal/", "server/coordinator/device_row.h", "server/engine/"),
     "server/store/": SERVER_MAY + (HOST_ROOM, "server/base/", "server/journal/", "server/store/"),
     # One check of certificates serves both ends; credentials.h holds what it parses.
     "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h", "host/shown.h"),

@@ -49,6 +49,7 @@ ROOMS = {
     "server/rules": (PURE, "the fold, one file a rule"),
     "server/journal": (PURE, "records, what a store is"),
     "server/coordinator": (PURE, "the deciding machine"),
+    "server/engine": (PURE, "what several nodes share"),
     "server/store": (HOST, "SQLite and its thread"),
     "server/link": (HOST, "TLS sessions of devices"),
     "server/watch": (HOST, "HTTP and the web page"),

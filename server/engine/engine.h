@@ -1,0 +1,124 @@
+// What several nodes of a cluster share of a run: rows that an engine keeps, and the few calls that move them.
+//
+//   node 1..N: fronts judge updates and commit batches of verdicts     one of them holds the lease and publishes
+//   versions
+//
+// Each call is one transaction: all of it happens, or nothing. A call is asynchronous: it gives a ticket, and its reply
+// comes by take_replies(). Replies come in any order. A node never asks another node anything.
+//
+// Exactly once rests on two rows. A device's row goes from an open task to a judged one by a comparison with what the
+// batch expects, and the sum of a batch is stored with its verdicts or not at all. A front's row has the version that
+// it commits into and the number of its last batch: publishing moves all of them, so that a batch is in the version
+// before or finds itself cut.
+//
+// The engine speaks for its own durability: what is committed outlives the engine's fail-over. It has the only clock of
+// leases. Sums and records are bytes to it.
+#ifndef GRADSTREAM_SERVER_ENGINE_ENGINE_H_
+#define GRADSTREAM_SERVER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/device_row.h"
+
+namespace gradstream {
+
+using EngineTicket = uint64_t;  // of a call, given by its node's connection; 0: none
+
+enum class EngineOutcome : uint8_t {
+  kCommitted,  // it happened, and is durable
+  kCut,        // nothing happened: version, epoch, batch or term is not what the call names. The reply has what it is
+  kConflict,   // nothing happened: the row of one of the devices is not what the call expects
+  kUnknown,    // nobody knows yet whether it happened: the answer was lost. A batch asks resolve(); other calls are
+               // made again, and find a cut if they had happened
+};
+
+// A node's part of the open version.
+struct FrontRow {
+  uint64_t epoch = 0;           // raised by each join() and resolve(): what an older one sends is cut
+  uint32_t open_version = 0;    // that its batches go into
+  uint64_t batch = 0;           // number of its last batch in this epoch; 0: none
+  uint64_t previous_batch = 0;  // in the epoch before: resolve() is asked again where its own answer is lost
+  uint32_t on_time_count = 0;   // updates in the open version
+  uint32_t late_count = 0;
+  friend bool operator==(const FrontRow&, const FrontRow&) = default;
+};
+
+// What a device's row becomes, if its last task and whether that is open are still what they were.
+struct RowChange {
+  uint32_t device = 0;  // enrolment index
+  uint32_t task_sequence = 0;
+  bool is_open = false;
+  DeviceRow row;
+};
+
+// Tasks issued and verdicts given by one node, and the exact sum of the updates among them.
+struct EngineBatch {
+  uint64_t epoch = 0;
+  uint32_t open_version = 0;
+  uint64_t number = 0;             // one more than the front's last batch
+  std::vector<RowChange> changes;  // by ascending device, one for each
+  uint32_t on_time_count = 0;
+  uint32_t late_count = 0;
+  std::vector<uint8_t> sum;  // encode_partial() of the accepted updates; empty: there are none
+};
+
+// Who publishes the versions of a run.
+struct LeaseRow {
+  std::string node;       // that holds it; empty: nobody ever did
+  uint64_t term = 0;      // raised when it changes hands
+  uint64_t until_ms = 0;  // by the engine's clock
+};
+
+// A version that was published, as a node follows it.
+struct PublishedVersion {
+  uint32_t version = 0;
+  std::vector<uint8_t> record;  // as server/rules/record.h writes it
+  friend bool operator==(const PublishedVersion&, const PublishedVersion&) = default;
+};
+
+// The reply to a call; of the parts behind the outcome it has those that the call promises.
+struct EngineReply {
+  EngineTicket ticket = 0;
+  EngineOutcome outcome = EngineOutcome::kUnknown;
+  FrontRow front;
+  LeaseRow lease;
+  std::vector<DeviceRow> rows;
+  std::vector<FrontRow> fronts;
+  std::vector<std::vector<uint8_t>> sums;
+  std::vector<PublishedVersion> versions;
+};
+
+// One node's connection to the engine, for one run. Calls do not fail at once: whatever goes wrong is an outcome.
+class EngineNode {
+ public:
+  virtual ~EngineNode() = default;
+
+  // The node commits into the open version from now on, in a new epoch. front.
+  virtual EngineTicket join() = 0;
+  // rows: of these devices, in their order. A device that the engine does not know has an empty one.
+  virtual EngineTicket load(const std::vector<uint32_t>& devices) = 0;
+  // The front's row moves first: kCut where epoch, version or number do not follow from it. Then kConflict where a
+  // device's row is not what its change expects. front: as it is then.
+  virtual EngineTicket commit(const EngineBatch& batch) = 0;
+  // Of a batch whose outcome is unknown: kCommitted, it happened; kCut, it did not and never will. A new epoch begins
+  // either way. front.
+  virtual EngineTicket resolve(uint64_t epoch, uint64_t number) = 0;
+  // The node takes the lease where it is free or its own: kCommitted; else kCut. lease.
+  virtual EngineTicket take_lease() = 0;
+  // What is in for the open version: fronts of all nodes and their sums, of this very version. kCut: it is not open.
+  virtual EngineTicket read_sums(uint32_t version) = 0;
+  // The version behind the open one, by the holder of the lease of this term: kCut where term or version is another.
+  // The sums of the version before are dropped, and the fronts begin anew.
+  virtual EngineTicket publish(uint64_t term, const PublishedVersion& next) = 0;
+  // versions: those from this one on, in their order.
+  virtual EngineTicket read_versions(uint32_t from) = 0;
+
+  // Those that have come since the last call.
+  virtual std::vector<EngineReply> take_replies() = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_ENGINE_ENGINE_H_

@@ -1,0 +1,368 @@
+#include "sim/fake_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/config.h"
+
+namespace gradstream {
+namespace {
+
+// Transactions that a fail-over may undo.
+constexpr size_t kHistoryMax = 64;
+constexpr uint64_t kNever = UINT64_MAX;
+
+RandomKey key_of(uint32_t seed) {
+  RandomKey key;
+  key.seed = seed;
+  return key;
+}
+
+enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
+
+}  // namespace
+
+// The rows of the run.
+struct FakeEngine::Tables {
+  uint32_t open_version = 0;
+  LeaseRow lease;
+  std::map<std::string, FrontRow> fronts;
+  std::map<uint32_t, DeviceRow> devices;
+  std::vector<std::vector<uint8_t>> sums;  // of the open version
+  std::vector<PublishedVersion> versions;
+};
+
+// A call under way: to the engine, then back.
+struct FakeEngine::Call {
+  std::string node;
+  EngineTicket ticket = 0;
+  Verb verb = Verb::kJoin;
+  std::vector<uint32_t> devices;
+  EngineBatch batch;
+  uint64_t term = 0;
+  uint32_t version = 0;
+  PublishedVersion next;
+  uint64_t at_ms = 0;        // when it is executed; kNever: it never is, or was
+  uint64_t answer_ms = 0;    // when its node has the reply
+  bool is_answered = false;  // its node has the reply, or is gone
+  bool is_lost = false;      // its node learns nothing from the reply
+  bool is_late = false;      // executed after that
+  EngineReply reply;
+};
+
+class FakeEngine::Node : public EngineNode {
+ public:
+  Node(FakeEngine* engine, std::string name) : engine_(engine), name_(std::move(name)) {}
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node() override {
+    if (const auto known = engine_->nodes_.find(name_); known != engine_->nodes_.end() && known->second == this) {
+      engine_->nodes_.erase(known);
+    }
+  }
+
+  EngineTicket join() override { return submit(of(Verb::kJoin)); }
+  EngineTicket load(const std::vector<uint32_t>& devices) override {
+    Call call = of(Verb::kLoad);
+    call.devices = devices;
+    return submit(std::move(call));
+  }
+  EngineTicket commit(const EngineBatch& batch) override {
+    Call call = of(Verb::kCommit);
+    call.batch = batch;
+    return submit(std::move(call));
+  }
+  EngineTicket resolve(uint64_t epoch, uint64_t number) override {
+    Call call = of(Verb::kResolve);
+    call.batch.epoch = epoch;
+    call.batch.number = number;
+    return submit(std::move(call));
+  }
+  EngineTicket take_lease() override { return submit(of(Verb::kTakeLease)); }
+  EngineTicket read_sums(uint32_t version) override {
+    Call call = of(Verb::kReadSums);
+    call.version = version;
+    return submit(std::move(call));
+  }
+  EngineTicket publish(uint64_t term, const PublishedVersion& next) override {
+    Call call = of(Verb::kPublish);
+    call.term = term;
+    call.next = next;
+    return submit(std::move(call));
+  }
+  EngineTicket read_versions(uint32_t from) override {
+    Call call = of(Verb::kReadVersions);
+    call.version = from;
+    return submit(std::move(call));
+  }
+  std::vector<EngineReply> take_replies() override { return std::exchange(replies_, {}); }
+
+  void take(EngineReply reply) { replies_.push_back(std::move(reply)); }
+
+ private:
+  Call of(Verb verb) {
+    Call call;
+    call.node = name_;
+    call.ticket = ++last_ticket_;
+    call.verb = verb;
+    return call;
+  }
+  EngineTicket submit(Call call) {
+    engine_->submit(std::move(call));
+    return last_ticket_;
+  }
+
+  FakeEngine* engine_;
+  std::string name_;
+  EngineTicket last_ticket_ = 0;
+  std::vector<EngineReply> replies_;
+};
+
+FakeEngine::FakeEngine(const FakeEngineOptions& options)
+    : options_(options), draw_(key_of(options.seed)), tables_(std::make_unique<Tables>()) {}
+
+FakeEngine::~FakeEngine() { GS_ASSERT(nodes_.empty()); }
+
+std::unique_ptr<EngineNode> FakeEngine::connect(const std::string& node) {
+  std::erase_if(calls_, [&node](const Call& call) { return call.node == node && call.at_ms == kNever; });
+  for (Call& call : calls_) {
+    call.is_answered = call.is_answered || call.node == node;  // a reply finds nobody
+  }
+  auto connection = std::make_unique<Node>(this, node);
+  nodes_[node] = connection.get();
+  return connection;
+}
+
+void FakeEngine::plant(const std::string& node, Fault fault) { planted_[node] = fault; }
+
+void FakeEngine::pause(const std::string& node, uint64_t until_ms) { paused_[node] = until_ms; }
+
+// ---- Ways ----
+
+void FakeEngine::submit(Call call) {
+  const auto way_ms = [this] { return 1 + draw_.next() % options_.delay_most_ms; };
+  Fault fault = Fault::kNone;
+  if (const auto planted = planted_.find(call.node); planted != planted_.end()) {
+    fault = planted->second;
+    planted_.erase(planted);
+  } else if (options_.lost_odds > 0 && draw_.next() % options_.lost_odds == 0) {
+    fault = static_cast<Fault>(1 + draw_.next() % 3);
+  }
+  call.at_ms = std::max(now_ms_ + way_ms(), paused_[call.node]);
+  for (const Call& other : calls_) {
+    if (other.node == call.node && other.at_ms != kNever && !other.is_late) {
+      call.at_ms = std::max(call.at_ms, other.at_ms);
+    }
+  }
+  call.answer_ms =
+      fault == Fault::kNone ? std::max(call.at_ms + way_ms(), paused_[call.node]) : now_ms_ + options_.deadline_ms;
+  call.is_lost = fault != Fault::kNone;
+  if (fault == Fault::kLostBefore) {
+    call.at_ms = kNever;
+    ++counters_.lost_before;
+  } else if (fault == Fault::kLate) {
+    call.at_ms = now_ms_ + options_.deadline_ms + way_ms();
+    call.is_late = true;
+    ++counters_.late;
+  } else if (fault == Fault::kLostAfter) {
+    ++counters_.lost_after;
+  }
+  calls_.push_back(std::move(call));
+}
+
+uint64_t FakeEngine::next_ms() const {
+  uint64_t next = kNever;
+  for (const Call& call : calls_) {
+    next = std::min({next, call.at_ms, call.is_answered ? kNever : call.answer_ms});
+  }
+  return next;
+}
+
+void FakeEngine::advance(uint64_t now_ms) {
+  while (next_ms() <= now_ms) {
+    now_ms_ = next_ms();
+    for (Call& call : calls_) {  // in the order of their submission
+      if (call.at_ms == now_ms_) {
+        call.at_ms = kNever;
+        call.reply = execute(call);
+      }
+    }
+    for (Call& call : calls_) {
+      if (!call.is_answered && call.answer_ms == now_ms_) {
+        call.is_answered = true;
+        answer(call);
+      }
+    }
+    std::erase_if(calls_, [](const Call& call) { return call.is_answered && call.at_ms == kNever; });
+  }
+  now_ms_ = now_ms;
+}
+
+// A reply that is lost says that nobody knows, and nothing else.
+void FakeEngine::answer(const Call& call) {
+  EngineReply reply = call.is_lost ? EngineReply() : call.reply;
+  reply.ticket = call.ticket;
+  if (const auto node = nodes_.find(call.node); node != nodes_.end()) {
+    node->second->take(std::move(reply));
+  }
+}
+
+void FakeEngine::fail_over(size_t lost_count) {
+  ++counters_.failovers;
+  for (Call& call : calls_) {
+    call.at_ms = kNever;  // what has not reached the old primary is lost with it
+    call.is_lost = true;
+    call.answer_ms = std::max(call.answer_ms, now_ms_ + 1);
+  }
+  if (lost_count > 0 && !history_.empty()) {
+    const size_t undone = std::min(lost_count, history_.size());
+    *tables_ = history_[history_.size() - undone];
+    history_.resize(history_.size() - undone);
+  }
+}
+
+// ---- Transactions ----
+
+EngineReply FakeEngine::execute(const Call& call) {
+  ++counters_.executed;
+  Tables before = *tables_;
+  EngineReply reply = transact(call);
+  if (reply.outcome == EngineOutcome::kCommitted || call.verb == Verb::kResolve) {
+    history_.push_back(std::move(before));
+    if (history_.size() > kHistoryMax) {
+      history_.erase(history_.begin());
+    }
+  } else {
+    *tables_ = std::move(before);
+  }
+  return reply;
+}
+
+EngineReply FakeEngine::transact(const Call& call) {
+  Tables& tables = *tables_;
+  EngineReply reply;
+  reply.outcome = EngineOutcome::kCommitted;
+  FrontRow& front = tables.fronts[call.node];
+  const bool is_open = call.version == tables.open_version;
+  switch (call.verb) {
+    case Verb::kJoin:
+      begin_epoch(&front);
+      reply.front = front;
+      break;
+    case Verb::kLoad:
+      for (const uint32_t device : call.devices) {
+        reply.rows.push_back(row(device));
+      }
+      break;
+    case Verb::kCommit:
+      commit(call.node, call.batch, &reply);
+      break;
+    case Verb::kResolve:
+      resolve(call.node, call.batch, &reply);
+      break;
+    case Verb::kTakeLease:
+      take_lease(call.node, &reply);
+      break;
+    case Verb::kReadSums:
+      reply.outcome = is_open ? EngineOutcome::kCommitted : EngineOutcome::kCut;
+      for (const auto& [name, one] : tables.fronts) {
+        reply.fronts.push_back(one);
+      }
+      reply.sums = tables.sums;
+      break;
+    case Verb::kPublish:
+      publish(call.term, call.next, &reply);
+      break;
+    case Verb::kReadVersions:
+      for (const PublishedVersion& one : tables.versions) {
+        if (one.version >= call.version) {
+          reply.versions.push_back(one);
+        }
+      }
+      break;
+  }
+  return reply;
+}
+
+void FakeEngine::begin_epoch(FrontRow* front) const {
+  front->previous_batch = front->batch;
+  ++front->epoch;
+  front->batch = 0;
+  if (front->open_version != tables_->open_version) {
+    front->on_time_count = front->late_count = 0;
+  }
+  front->open_version = tables_->open_version;
+}
+
+void FakeEngine::commit(const std::string& node, const EngineBatch& batch, EngineReply* reply) {
+  FrontRow& front = tables_->fronts[node];
+  reply->front = front;
+  if (front.epoch != batch.epoch || front.open_version != batch.open_version || front.batch + 1 != batch.number) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  for (const RowChange& change : batch.changes) {
+    const DeviceRow& row = tables_->devices[change.device];
+    if (row.task.sequence != change.task_sequence || row.task.is_open != change.is_open) {
+      reply->outcome = EngineOutcome::kConflict;
+      return;
+    }
+  }
+  for (const RowChange& change : batch.changes) {
+    tables_->devices[change.device] = change.row;
+  }
+  ++front.batch;
+  front.on_time_count += batch.on_time_count;
+  front.late_count += batch.late_count;
+  if (!batch.sum.empty()) {
+    tables_->sums.push_back(batch.sum);
+  }
+  reply->front = front;
+}
+
+// An answer that was lost is asked for again: then the epoch is over already, and its last batch is kept.
+void FakeEngine::resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply) {
+  FrontRow& front = tables_->fronts[node];
+  if (front.epoch == batch.epoch) {
+    begin_epoch(&front);
+  }
+  const bool happened = front.epoch == batch.epoch + 1 && front.previous_batch >= batch.number;
+  reply->outcome = happened ? EngineOutcome::kCommitted : EngineOutcome::kCut;
+  reply->front = front;
+}
+
+void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
+  LeaseRow& lease = tables_->lease;
+  if (lease.node != node && now_ms_ < lease.until_ms) {
+    reply->outcome = EngineOutcome::kCut;
+  } else {
+    lease.term += lease.node == node ? 0 : 1;
+    lease.node = node;
+    lease.until_ms = now_ms_ + options_.lease_ms;
+  }
+  reply->lease = lease;
+}
+
+void FakeEngine::publish(uint64_t term, const PublishedVersion& next, EngineReply* reply) {
+  reply->lease = tables_->lease;
+  if (term != tables_->lease.term || next.version != tables_->open_version + 1) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  tables_->open_version = next.version;
+  tables_->versions.push_back(next);
+  tables_->sums.clear();
+  for (auto& [name, front] : tables_->fronts) {
+    front.open_version = next.version;
+    front.on_time_count = front.late_count = 0;
+  }
+}
+
+DeviceRow FakeEngine::row(uint32_t device) const {
+  const auto known = tables_->devices.find(device);
+  return known == tables_->devices.end() ? DeviceRow() : known->second;
+}
+
+uint32_t FakeEngine::open_version() const { return tables_->open_version; }
+
+}  // namespace gradstream

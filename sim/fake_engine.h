@@ -1,0 +1,94 @@
+// An engine (server/engine/engine.h) in one thread and virtual time: the rows of one run, and the faults that a real
+// one has.
+//
+// A call travels to the engine, is executed as one transaction, and its reply travels back; each way takes a drawn
+// time, so that calls of different nodes overtake each other. Calls of one node keep their order. A way may be lost:
+// the reply says kUnknown when the deadline has come, whether the call was executed, never will be, or is executed
+// still later.
+#ifndef GRADSTREAM_SIM_FAKE_ENGINE_H_
+#define GRADSTREAM_SIM_FAKE_ENGINE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/random.h"
+#include "server/engine/engine.h"
+
+namespace gradstream {
+
+struct FakeEngineOptions {
+  uint32_t seed = 1;
+  uint32_t delay_most_ms = 5;  // of one way, at least 1
+  uint32_t lost_odds = 0;      // a call in so many is lost on one of its ways, or comes late; 0: none
+  uint32_t deadline_ms = 100;  // after which a reply is given up
+  uint32_t lease_ms = 3000;
+};
+
+// What the calls have met, for tests that want each fault to happen.
+struct FakeEngineCounters {
+  uint64_t executed = 0;
+  uint64_t lost_before = 0;  // never executed
+  uint64_t lost_after = 0;   // executed, and its reply was lost
+  uint64_t late = 0;         // executed after its node was told kUnknown
+  uint64_t failovers = 0;
+};
+
+class FakeEngine {
+ public:
+  explicit FakeEngine(const FakeEngineOptions& options);
+  ~FakeEngine();
+  // A node's connection; it ends before the engine. An older one of this name is dead from then on.
+  std::unique_ptr<EngineNode> connect(const std::string& node);
+  // What is due by then happens. Never going back.
+  void advance(uint64_t now_ms);
+  // When something is due; UINT64_MAX: nothing is under way.
+  uint64_t next_ms() const;
+
+  // ---- Faults ----
+  // What the next call of the node meets, in place of a draw.
+  enum class Fault : uint8_t { kNone, kLostBefore, kLostAfter, kLate };
+  void plant(const std::string& node, Fault fault);
+  // Nothing of the node arrives, and nothing comes back, until then.
+  void pause(const std::string& node, uint64_t until_ms);
+  // Calls that are under way become unknown, executed or not. lost_count: so many of the last transactions are undone,
+  // as by an asynchronous standby: 0 of a sound engine.
+  void fail_over(size_t lost_count = 0);
+
+  const FakeEngineCounters& counters() const { return counters_; }
+  // The rows as they are, past all delays, for a test's own sums.
+  DeviceRow row(uint32_t device) const;
+  uint32_t open_version() const;
+
+ private:
+  struct Tables;
+  struct Call;
+  class Node;
+
+  void submit(Call call);
+  void answer(const Call& call);
+  EngineReply execute(const Call& call);
+  EngineReply transact(const Call& call);
+  void begin_epoch(FrontRow* front) const;
+  void commit(const std::string& node, const EngineBatch& batch, EngineReply* reply);
+  void resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply);
+  void take_lease(const std::string& node, EngineReply* reply);
+  void publish(uint64_t term, const PublishedVersion& next, EngineReply* reply);
+
+  FakeEngineOptions options_;
+  RandomStream draw_;
+  uint64_t now_ms_ = 0;
+  std::unique_ptr<Tables> tables_;
+  std::vector<Tables> history_;  // before each of the last transactions, for fail_over()
+  std::vector<Call> calls_;      // under way
+  std::map<std::string, Node*> nodes_;
+  std::map<std::string, Fault> planted_;
+  std::map<std::string, uint64_t> paused_;
+  FakeEngineCounters counters_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_FAKE_ENGINE_H_

@@ -1,0 +1,19 @@
+#include "server/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_contract.h"
+#include "tests/support/fake_engine_harness.h"
+
+namespace gradstream {
+namespace {
+
+std::unique_ptr<EngineHarness> make() { return std::make_unique<FakeHarness>(); }
+
+TEST(Engine, TakesEachUpdateOnce) { expect_exactly_once(make); }
+TEST(Engine, CutsABatchWhoseVersionIsOver) { expect_a_cut(make); }
+TEST(Engine, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
+TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
+
+}  // namespace
+}  // namespace gradstream

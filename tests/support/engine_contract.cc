@@ -1,0 +1,191 @@
+#include "tests/support/engine_contract.h"
+
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+// A node with its front's row, as its replies tell.
+struct Front {
+  Front(EngineHarness* engine, std::string node_name)
+      : harness(engine), name(std::move(node_name)), node(engine->connect(name)) {
+    row = harness->wait(*node, node->join()).front;
+  }
+  EngineReply commit(EngineBatch batch) {
+    batch.epoch = row.epoch;
+    batch.open_version = row.open_version;
+    batch.number = row.batch + 1;
+    last = batch;
+    const EngineReply reply = harness->wait(*node, node->commit(batch));
+    if (reply.outcome == EngineOutcome::kCommitted) {
+      row = reply.front;
+    }
+    return reply;
+  }
+  EngineReply resolve() {
+    const EngineReply reply = harness->wait(*node, node->resolve(last.epoch, last.number));
+    row = reply.front;
+    return reply;
+  }
+  DeviceRow load(uint32_t device) { return harness->wait(*node, node->load({device})).rows.at(0); }
+
+  EngineHarness* harness;
+  std::string name;
+  std::unique_ptr<EngineNode> node;
+  FrontRow row;
+  EngineBatch last;
+};
+
+// A task for the device whose row this is.
+RowChange issue(uint32_t device, const DeviceRow& row, uint32_t version) {
+  RowChange change = {device, row.task.sequence, row.task.is_open, row};
+  change.row.task = {.sequence = row.task.sequence + 1, .version = version, .is_open = true};
+  return change;
+}
+
+// Its open task, folded into the version behind this one.
+RowChange fold(uint32_t device, const DeviceRow& row, uint32_t version) {
+  RowChange change = {device, row.task.sequence, true, row};
+  change.row.task.is_open = false;
+  change.row.judged = {row.task.sequence, gs_Verdict_VERDICT_FOLDED, gs_Reason_REASON_NONE, version + 1, 1, 0};
+  change.row.accepted = change.row.judged;
+  change.row.answered_version = version;
+  return change;
+}
+
+EngineBatch batch_of(std::vector<RowChange> changes, uint32_t on_time_count, std::vector<uint8_t> sum) {
+  EngineBatch batch;
+  batch.changes = std::move(changes);
+  batch.on_time_count = on_time_count;
+  batch.sum = std::move(sum);
+  return batch;
+}
+
+// Gives the device a task; its row.
+DeviceRow begin_task(Front* front, uint32_t device) {
+  EXPECT_EQ(front->commit(batch_of({issue(device, front->load(device), front->row.open_version)}, 0, {})).outcome,
+            EngineOutcome::kCommitted);
+  return front->load(device);
+}
+
+std::vector<std::vector<uint8_t>> sums_of(Front* front, uint32_t version) {
+  const EngineReply reply = front->harness->wait(*front->node, front->node->read_sums(version));
+  EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+  return reply.sums;
+}
+
+EngineOutcome publish(Front* front, uint64_t term, uint32_t version) {
+  return front->harness->wait(*front->node, front->node->publish(term, {version, {uint8_t(version)}})).outcome;
+}
+
+}  // namespace
+
+// Two nodes judge one device's update: one of the batches is in, and the other one with all that it has is not.
+void expect_exactly_once(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const DeviceRow one = begin_task(&a, 1);
+  const DeviceRow two = begin_task(&b, 2);
+  EXPECT_EQ(one.task.sequence, 1U);
+  EXPECT_TRUE(one.task.is_open);
+  EXPECT_EQ(a.commit(batch_of({fold(1, one, 0)}, 1, {7})).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(a.row.on_time_count, 1U);
+  EXPECT_EQ(b.commit(batch_of({fold(1, one, 0), fold(2, two, 0)}, 2, {9})).outcome, EngineOutcome::kConflict);
+  EXPECT_TRUE(b.load(2).task.is_open) << "all of a batch happens, or nothing";
+  EXPECT_EQ(b.load(1).judged.task_sequence, 1U);
+  EXPECT_EQ(b.row.batch, 1U);
+  EXPECT_EQ(b.commit(batch_of({fold(2, two, 0)}, 1, {5})).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(sums_of(&a, 0), (std::vector<std::vector<uint8_t>>{{7}, {5}}));
+  EXPECT_EQ(a.load(9).task.sequence, 0U) << "a device that nobody knows";
+}
+
+void expect_a_cut(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const DeviceRow one = begin_task(&a, 1);
+  const DeviceRow two = begin_task(&a, 2);
+  EXPECT_EQ(a.commit(batch_of({fold(2, two, 0)}, 1, {6})).outcome, EngineOutcome::kCommitted);
+  EngineBatch repeated = a.last;
+  repeated.changes.clear();
+  EXPECT_EQ(engine->wait(*a.node, a.node->commit(repeated)).outcome, EngineOutcome::kCut) << "its number is in";
+  const uint64_t term = engine->wait(*b.node, b.node->take_lease()).lease.term;
+  EXPECT_EQ(publish(&b, term, 1), EngineOutcome::kCommitted);
+  EngineReply reply = a.commit(batch_of({fold(1, one, 0)}, 1, {7}));
+  EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(reply.front.open_version, 1U);
+  EXPECT_TRUE(a.load(1).task.is_open);
+  EXPECT_EQ(engine->wait(*b.node, b.node->read_sums(0)).outcome, EngineOutcome::kCut) << "it is not open any more";
+  EXPECT_TRUE(sums_of(&b, 1).empty());
+  a.row = reply.front;
+  EXPECT_EQ(a.commit(batch_of({fold(1, one, 1)}, 1, {8})).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(sums_of(&b, 1), (std::vector<std::vector<uint8_t>>{{8}}));
+  const EngineReply versions = engine->wait(*a.node, a.node->read_versions(1));
+  EXPECT_EQ(versions.versions, (std::vector<PublishedVersion>{{1, {1}}}));
+  // What an epoch before this one sends is cut, though its numbers fit.
+  EngineBatch old = batch_of({issue(3, DeviceRow(), 1)}, 0, {});
+  old.epoch = a.row.epoch;
+  old.open_version = 1;
+  old.number = 1;
+  Front again(engine.get(), "a");
+  EXPECT_GT(again.row.epoch, old.epoch);
+  EXPECT_EQ(engine->wait(*again.node, again.node->commit(old)).outcome, EngineOutcome::kCut);
+}
+
+void expect_unknowns_resolve(MakeEngineHarness make) {
+  for (const EngineFault fault : {EngineFault::kNever, EngineFault::kAnswer, EngineFault::kLate}) {
+    for (const bool loses_answer : {false, true}) {
+      SCOPED_TRACE(static_cast<int>(fault));
+      const std::unique_ptr<EngineHarness> engine = make();
+      Front a(engine.get(), "a");
+      const DeviceRow one = begin_task(&a, 1);
+      engine->fault("a", fault);
+      ASSERT_EQ(a.commit(batch_of({fold(1, one, 0)}, 1, {7})).outcome, EngineOutcome::kUnknown);
+      if (loses_answer) {  // of the question as well: it is asked again
+        engine->fault("a", EngineFault::kAnswer);
+        ASSERT_EQ(engine->wait(*a.node, a.node->resolve(a.last.epoch, a.last.number)).outcome, EngineOutcome::kUnknown);
+      }
+      const EngineOutcome outcome = a.resolve().outcome;
+      ASSERT_NE(outcome, EngineOutcome::kUnknown);
+      engine->settle();
+      const bool is_in = outcome == EngineOutcome::kCommitted;
+      EXPECT_EQ(sums_of(&a, 0).size(), is_in ? 1U : 0U) << "what was answered holds, whatever still comes";
+      EXPECT_EQ(a.load(1).task.is_open, !is_in);
+      if (fault != EngineFault::kLate) {
+        EXPECT_EQ(is_in, fault == EngineFault::kAnswer);
+      }
+      if (!is_in) {
+        EXPECT_EQ(a.commit(batch_of({fold(1, one, 0)}, 1, {7})).outcome, EngineOutcome::kCommitted);
+        EXPECT_EQ(sums_of(&a, 0).size(), 1U);
+      }
+    }
+  }
+}
+
+void expect_one_publisher(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const EngineReply first = engine->wait(*a.node, a.node->take_lease());
+  EXPECT_EQ(first.outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(first.lease.node, "a");
+  const EngineReply refused = engine->wait(*b.node, b.node->take_lease());
+  EXPECT_EQ(refused.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(refused.lease.node, "a");
+  EXPECT_EQ(engine->wait(*a.node, a.node->take_lease()).lease.term, first.lease.term) << "it is held on";
+  EXPECT_EQ(publish(&a, first.lease.term, 2), EngineOutcome::kCut) << "a version is left out";
+  EXPECT_EQ(publish(&a, first.lease.term, 1), EngineOutcome::kCommitted);
+  EXPECT_EQ(publish(&a, first.lease.term, 1), EngineOutcome::kCut) << "it is there already";
+  engine->pass_lease();
+  const EngineReply second = engine->wait(*b.node, b.node->take_lease());
+  EXPECT_EQ(second.outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(second.lease.term, first.lease.term + 1);
+  EXPECT_EQ(publish(&a, first.lease.term, 2), EngineOutcome::kCut) << "its term is over, though it does not know";
+  EXPECT_EQ(publish(&b, second.lease.term, 2), EngineOutcome::kCommitted);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,42 @@
+// What every engine promises (server/engine/engine.h): one body of tests for all of them.
+#ifndef GRADSTREAM_TESTS_SUPPORT_ENGINE_CONTRACT_H_
+#define GRADSTREAM_TESTS_SUPPORT_ENGINE_CONTRACT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/engine/engine.h"
+
+namespace gradstream {
+
+// What happens to the next call of a node.
+enum class EngineFault : uint8_t {
+  kNever,   // it never reaches the engine, and its node is told kUnknown
+  kAnswer,  // it is executed, and its node is told kUnknown
+  kLate,    // its node is told kUnknown, and it is executed after that
+};
+
+// An engine with an empty run at version 0, and what a test does to it.
+class EngineHarness {
+ public:
+  virtual ~EngineHarness() = default;
+  virtual std::unique_ptr<EngineNode> connect(const std::string& node) = 0;
+  // Waits until the reply to this call is there.
+  virtual EngineReply wait(EngineNode& node, EngineTicket ticket) = 0;
+  // Waits until nothing is under way.
+  virtual void settle() = 0;
+  virtual void fault(const std::string& node, EngineFault fault) = 0;
+  // The lease that is held ends by the engine's clock.
+  virtual void pass_lease() = 0;
+};
+
+using MakeEngineHarness = std::unique_ptr<EngineHarness> (*)();
+void expect_exactly_once(MakeEngineHarness make);      // tasks, verdicts and sums: committed, conflict
+void expect_a_cut(MakeEngineHarness make);             // a batch is in the version before, or nowhere
+void expect_unknowns_resolve(MakeEngineHarness make);  // whichever way the answer was lost
+void expect_one_publisher(MakeEngineHarness make);     // lease, term and version
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_TESTS_SUPPORT_ENGINE_CONTRACT_H_
