@@ -78,7 +78,8 @@ void gs_port_assert_failed(const char* file, int line);
 /* ---- Of one of several devices (gs_device_init) ---- */
 
 /* Link, storage, steps and log of one device, in place of the functions above that are named alike. What each answers
- * is told there. Clock, random numbers and assertions are the process's: the functions above, or gradstream::posix. */
+ * is told there. gs_port_link_read() and gs_port_link_write() are defined all the same, and nobody calls them. Clock,
+ * random numbers and assertions are the process's: the functions above, or gradstream::posix. */
 typedef struct gs_port {
   size_t size;      /* sizeof(gs_port) */
   void* context;    /* the first argument of each */
