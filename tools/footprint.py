@@ -109,7 +109,7 @@ LIBRARIES = "mbedtls and nanopb"
 COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls|wire)\.a"), ("lwip", r"libgs_lwip\.a"),
     ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
-    (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
+    (LIBRARIES, r"libgs_proto\.a|lib(?:gradstream_)?mbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
     ("board", r"(start(up)?|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
 ]
 # What was optimised as a whole stands in one object, whose sections have the names of functions and variables.
