@@ -71,15 +71,15 @@ TEST(AnyProblemPosix, ScoresAreByTheProblemOfTheRun) {
   const SampleSource source = {&rows, 3, 3, read_row};
   AnyProblem any;
   link_any(source, &any);
-  std::copy(any.problems.begin(), any.problems.end(), app.problems);
-  app.problem = app.problems[0];
-  app.problem_count = any.problems.size();
+  std::copy(any.problems.begin(), any.problems.end(), app().problems);
+  app().problem = app().problems[0];
+  app().problem_count = any.problems.size();
   choose_problem("logistic");
-  EXPECT_STREQ(app.problem.ops->name, "logistic");
+  EXPECT_STREQ(app().problem.ops->name, "logistic");
   choose_problem("");  // before the first task
   choose_problem("spd_mean");
-  EXPECT_STREQ(app.problem.ops->name, "logistic");
-  app.problem_count = 0;
+  EXPECT_STREQ(app().problem.ops->name, "logistic");
+  app().problem_count = 0;
 }
 
 }  // namespace
