@@ -11,6 +11,8 @@ namespace {
 // Transactions that a fail-over may undo.
 constexpr size_t kHistoryMax = 64;
 constexpr uint64_t kNever = UINT64_MAX;
+// Deadlines from kUnknown to a call that is much late: one question whose answer is lost, and the next one.
+constexpr uint64_t kMuchLateDeadlines = 2;
 
 RandomKey key_of(uint32_t seed) {
   RandomKey key;
@@ -19,6 +21,8 @@ RandomKey key_of(uint32_t seed) {
 }
 
 enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
+
+bool is_read(Verb verb) { return verb == Verb::kLoad || verb == Verb::kReadSums || verb == Verb::kReadVersions; }
 
 }  // namespace
 
@@ -108,7 +112,10 @@ class FakeEngine::Node : public EngineNode {
     return call;
   }
   EngineTicket submit(Call call) {
-    engine_->submit(std::move(call));
+    const auto alive = engine_->nodes_.find(name_);
+    if (alive != engine_->nodes_.end() && alive->second == this) {
+      engine_->submit(std::move(call));
+    }
     return last_ticket_;
   }
 
@@ -135,7 +142,18 @@ std::unique_ptr<EngineNode> FakeEngine::connect(const std::string& node) {
 
 void FakeEngine::plant(const std::string& node, Fault fault) { planted_[node] = fault; }
 
-void FakeEngine::pause(const std::string& node, uint64_t until_ms) { paused_[node] = until_ms; }
+void FakeEngine::pause(const std::string& node, uint64_t until_ms) {
+  paused_[node] = until_ms;
+  for (Call& call : calls_) {
+    if (call.node != node) {
+      continue;
+    }
+    if (call.at_ms != kNever) {
+      call.at_ms = std::max(call.at_ms, until_ms + (call.is_late ? 1 : 0));  // late: behind its kUnknown still
+    }
+    call.answer_ms = std::max(call.answer_ms, until_ms);
+  }
+}
 
 // ---- Ways ----
 
@@ -146,7 +164,7 @@ void FakeEngine::submit(Call call) {
     fault = planted->second;
     planted_.erase(planted);
   } else if (options_.lost_odds > 0 && draw_.next() % options_.lost_odds == 0) {
-    fault = static_cast<Fault>(1 + draw_.next() % 3);
+    fault = static_cast<Fault>(1 + draw_.next() % 4);
   }
   call.at_ms = std::max(now_ms_ + way_ms(), paused_[call.node]);
   for (const Call& other : calls_) {
@@ -155,13 +173,13 @@ void FakeEngine::submit(Call call) {
     }
   }
   call.answer_ms =
-      fault == Fault::kNone ? std::max(call.at_ms + way_ms(), paused_[call.node]) : now_ms_ + options_.deadline_ms;
+      std::max(fault == Fault::kNone ? call.at_ms + way_ms() : now_ms_ + options_.deadline_ms, paused_[call.node]);
   call.is_lost = fault != Fault::kNone;
   if (fault == Fault::kLostBefore) {
     call.at_ms = kNever;
     ++counters_.lost_before;
-  } else if (fault == Fault::kLate) {
-    call.at_ms = now_ms_ + options_.deadline_ms + way_ms();
+  } else if (fault == Fault::kLate || fault == Fault::kMuchLate) {
+    call.at_ms = call.answer_ms + (fault == Fault::kLate ? 1 : kMuchLateDeadlines * options_.deadline_ms);
     call.is_late = true;
     ++counters_.late;
   } else if (fault == Fault::kLostAfter) {
@@ -179,6 +197,7 @@ uint64_t FakeEngine::next_ms() const {
 }
 
 void FakeEngine::advance(uint64_t now_ms) {
+  GS_ASSERT(now_ms >= now_ms_);
   while (next_ms() <= now_ms) {
     now_ms_ = next_ms();
     for (Call& call : calls_) {  // in the order of their submission
@@ -227,7 +246,9 @@ EngineReply FakeEngine::execute(const Call& call) {
   ++counters_.executed;
   Tables before = *tables_;
   EngineReply reply = transact(call);
-  if (reply.outcome == EngineOutcome::kCommitted || call.verb == Verb::kResolve) {
+  const bool happened = call.verb == Verb::kResolve ? before.fronts[call.node] != tables_->fronts[call.node]
+                                                    : reply.outcome == EngineOutcome::kCommitted;
+  if (happened && !is_read(call.verb)) {
     history_.push_back(std::move(before));
     if (history_.size() > kHistoryMax) {
       history_.erase(history_.begin());
@@ -326,8 +347,10 @@ void FakeEngine::resolve(const std::string& node, const EngineBatch& batch, Engi
   if (front.epoch == batch.epoch) {
     begin_epoch(&front);
   }
-  const bool happened = front.epoch == batch.epoch + 1 && front.previous_batch >= batch.number;
-  reply->outcome = happened ? EngineOutcome::kCommitted : EngineOutcome::kCut;
+  const bool happened = front.previous_batch >= batch.number;
+  reply->outcome = front.epoch != batch.epoch + 1 ? EngineOutcome::kConflict
+                   : happened                     ? EngineOutcome::kCommitted
+                                                  : EngineOutcome::kCut;
   reply->front = front;
 }
 

@@ -32,7 +32,7 @@ struct FakeEngineCounters {
   uint64_t executed = 0;
   uint64_t lost_before = 0;  // never executed
   uint64_t lost_after = 0;   // executed, and its reply was lost
-  uint64_t late = 0;         // executed after its node was told kUnknown
+  uint64_t late = 0;         // executed after its node was told kUnknown, or to be executed then
   uint64_t failovers = 0;
 };
 
@@ -40,7 +40,8 @@ class FakeEngine {
  public:
   explicit FakeEngine(const FakeEngineOptions& options);
   ~FakeEngine();
-  // A node's connection; it ends before the engine. An older one of this name is dead from then on.
+  // A node's connection; it ends before the engine. An older one of this name is dead from then on: its calls go
+  // nowhere.
   std::unique_ptr<EngineNode> connect(const std::string& node);
   // What is due by then happens. Never going back.
   void advance(uint64_t now_ms);
@@ -49,7 +50,13 @@ class FakeEngine {
 
   // ---- Faults ----
   // What the next call of the node meets, in place of a draw.
-  enum class Fault : uint8_t { kNone, kLostBefore, kLostAfter, kLate };
+  enum class Fault : uint8_t {
+    kNone,
+    kLostBefore,
+    kLostAfter,
+    kLate,      // executed before what its node asks after kUnknown
+    kMuchLate,  // executed two deadlines after kUnknown: what its node asked then is answered
+  };
   void plant(const std::string& node, Fault fault);
   // Nothing of the node arrives, and nothing comes back, until then.
   void pause(const std::string& node, uint64_t until_ms);

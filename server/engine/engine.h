@@ -29,9 +29,10 @@ using EngineTicket = uint64_t;  // of a call, given by its node's connection; 0:
 enum class EngineOutcome : uint8_t {
   kCommitted,  // it happened, and is durable
   kCut,        // nothing happened: version, epoch, batch or term is not what the call names. The reply has what it is
-  kConflict,   // nothing happened: the row of one of the devices is not what the call expects
-  kUnknown,    // nobody knows yet whether it happened: the answer was lost. A batch asks resolve(); other calls are
-               // made again, and find a cut if they had happened
+  kConflict,   // nothing happened: the row of one of the devices, or the epoch that is asked about, is not what the
+               // call expects
+  kUnknown,    // nobody knows yet whether it happened: the answer was lost. A batch asks resolve(). Other calls are
+               // made again. If publish() had happened, it finds the cut that another leader's version gives
 };
 
 // A node's part of the open version.
@@ -95,7 +96,8 @@ class EngineNode {
  public:
   virtual ~EngineNode() = default;
 
-  // The node commits into the open version from now on, in a new epoch. front.
+  // The node commits into the open version from now on, in a new epoch. A batch of unknown outcome is resolved first:
+  // the row tells of one epoch before, and a join() that is made again may begin two. front.
   virtual EngineTicket join() = 0;
   // rows: of these devices, in their order. A device that the engine does not know has an empty one.
   virtual EngineTicket load(const std::vector<uint32_t>& devices) = 0;
@@ -103,7 +105,7 @@ class EngineNode {
   // device's row is not what its change expects. front: as it is then.
   virtual EngineTicket commit(const EngineBatch& batch) = 0;
   // Of a batch whose outcome is unknown: kCommitted, it happened; kCut, it did not and never will. A new epoch begins
-  // either way. front.
+  // either way. kConflict: the front's epoch is neither this one nor the next, so that nobody can tell. front.
   virtual EngineTicket resolve(uint64_t epoch, uint64_t number) = 0;
   // The node takes the lease where it is free or its own: kCommitted; else kCut. lease.
   virtual EngineTicket take_lease() = 0;

@@ -13,6 +13,7 @@ std::unique_ptr<EngineHarness> make() { return std::make_unique<FakeHarness>(); 
 TEST(Engine, TakesEachUpdateOnce) { expect_exactly_once(make); }
 TEST(Engine, CutsABatchWhoseVersionIsOver) { expect_a_cut(make); }
 TEST(Engine, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
+TEST(Engine, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
 TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 
 }  // namespace

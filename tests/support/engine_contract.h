@@ -12,9 +12,10 @@ namespace gradstream {
 
 // What happens to the next call of a node.
 enum class EngineFault : uint8_t {
-  kNever,   // it never reaches the engine, and its node is told kUnknown
-  kAnswer,  // it is executed, and its node is told kUnknown
-  kLate,    // its node is told kUnknown, and it is executed after that
+  kNever,     // it never reaches the engine, and its node is told kUnknown
+  kAnswer,    // it is executed, and its node is told kUnknown
+  kLate,      // its node is told kUnknown, and it is executed after that, but before what the node asks then
+  kMuchLate,  // its node is told kUnknown, and it is executed when the node's next two calls are answered
 };
 
 // An engine with an empty run at version 0, and what a test does to it.
@@ -35,6 +36,7 @@ using MakeEngineHarness = std::unique_ptr<EngineHarness> (*)();
 void expect_exactly_once(MakeEngineHarness make);      // tasks, verdicts and sums: committed, conflict
 void expect_a_cut(MakeEngineHarness make);             // a batch is in the version before, or nowhere
 void expect_unknowns_resolve(MakeEngineHarness make);  // whichever way the answer was lost
+void expect_no_guess(MakeEngineHarness make);          // where joins came before the question
 void expect_one_publisher(MakeEngineHarness make);     // lease, term and version
 
 }  // namespace gradstream

@@ -13,7 +13,7 @@ namespace gradstream {
 
 class FakeHarness : public EngineHarness {
  public:
-  explicit FakeHarness(uint32_t lost_odds = 0) : engine_({.lost_odds = lost_odds}) {}
+  explicit FakeHarness(uint32_t lost_odds = 0, uint32_t seed = 1) : engine_({.seed = seed, .lost_odds = lost_odds}) {}
   std::unique_ptr<EngineNode> connect(const std::string& node) override { return engine_.connect(node); }
   EngineReply wait(EngineNode& node, EngineTicket ticket) override {
     for (;;) {
@@ -29,13 +29,15 @@ class FakeHarness : public EngineHarness {
   }
   void settle() override {
     while (engine_.next_ms() != UINT64_MAX) {
-      engine_.advance(engine_.next_ms());
+      now_ms_ = engine_.next_ms();
+      engine_.advance(now_ms_);
     }
   }
   void fault(const std::string& node, EngineFault fault) override {
     engine_.plant(node, fault == EngineFault::kNever    ? FakeEngine::Fault::kLostBefore
                         : fault == EngineFault::kAnswer ? FakeEngine::Fault::kLostAfter
-                                                        : FakeEngine::Fault::kLate);
+                        : fault == EngineFault::kLate   ? FakeEngine::Fault::kLate
+                                                        : FakeEngine::Fault::kMuchLate);
   }
   void pass_lease() override { engine_.advance(now_ms_ += 3'001); }
   FakeEngine& engine() { return engine_; }
