@@ -396,8 +396,9 @@ void gs_note_stack_high_water(uint32_t bytes);
  * - The thread. One call at a time works, of whichever device: several threads take a lock around each call.
  *   gs_device_sample_push() of a device with a queue is excepted, as gs_sample_push() is.
  * - Mbed TLS: its random generator, and on boards its pool. gs_config.tls_pool of the first device to start is the pool
- *   of all; that of a later one is neither read nor written. It has to have room for as many sessions as there are
- *   devices. A session that finds none ends with words (gs_status_view.last_fault), and its device tries again.
+ *   of all, for as long as the process lives, also after that device is closed. A start that fails leaves its pool free.
+ *   That of a later one is neither read nor written. It has to have room for as many sessions as there
+ * are devices. A session that finds none ends with words (gs_status_view.last_fault), and its device tries again.
  * - Clock, random numbers and assertions of <gradstream/port.h>. A failed assertion ends the process.
  *
  * Callbacks of a device may call all functions here but those that start, end and poll one. In a callback the functions

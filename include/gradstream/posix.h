@@ -56,7 +56,9 @@ typedef struct gs_posix_port {
 
 /* Begins *posix, and writes what gs_device_init() takes as its port to *out. server: as gs_posix_set_server().
  * state_file: as gs_posix_set_state_file(), but the string stays the caller's; each device has a file of its own.
- * false: a null pointer, no address and port, or a path of more than 4,000 bytes; nothing is written. */
+ * false: a null pointer, no address and port, or a path of more than 4,000 bytes; nothing is written. The look-up of a
+ * name blocks, and all devices of the process with it: 10 s and more where no name server answers. Several devices
+ * take numeric addresses, which need no look-up. */
 struct gs_port;
 bool gs_posix_port_init(gs_posix_port* posix, const char* server, const char* state_file, struct gs_port* out);
 

@@ -44,6 +44,13 @@ class Listener {
   int file_;
 };
 
+// Sleeps for a minute at most, and until a link of two has news. A sleep that misses the news ends by its time alone.
+void sleep_until_news(const gs_posix_port* posix) {
+  const uint64_t before_ms = port_now_ms();
+  gs_posix_sleep_until_any(posix, 2, before_ms + 60000);
+  EXPECT_LT(port_now_ms(), before_ms + 60000) << "the sleep missed the news";
+}
+
 // Until it is open or refused; a connection to this machine takes one wait.
 int32_t open_link(const gs_port& port, const gs_posix_port& posix) {
   int32_t answer = GS_PORT_WOULD_BLOCK;
@@ -85,7 +92,7 @@ TEST(CPosixPort, TwoHaveAConnectionEachAndOneSleepLooksAtBoth) {
   uint8_t bytes[4] = {};
   EXPECT_EQ(port[0].link_read(port[0].context, bytes, sizeof bytes), GS_PORT_WOULD_BLOCK);
   ASSERT_EQ(::write(peers[1], "abc", 3), 3);
-  gs_posix_sleep_until_any(posix, 2, port_now_ms() + 60000);  // the test's timeout is shorter
+  sleep_until_news(posix);
   EXPECT_EQ(port[0].link_read(port[0].context, bytes, sizeof bytes), GS_PORT_WOULD_BLOCK);
   EXPECT_EQ(port[1].link_read(port[1].context, bytes, sizeof bytes), 3);
   EXPECT_EQ(bytes[2], 'c');
@@ -94,7 +101,7 @@ TEST(CPosixPort, TwoHaveAConnectionEachAndOneSleepLooksAtBoth) {
   port[0].link_close(port[0].context);
   EXPECT_EQ(port[0].link_read(port[0].context, bytes, sizeof bytes), GS_PORT_CLOSED);
   ::close(peers[1]);
-  gs_posix_sleep_until_any(posix, 2, port_now_ms() + 60000);
+  sleep_until_news(posix);
   EXPECT_EQ(port[1].link_read(port[1].context, bytes, sizeof bytes), GS_PORT_CLOSED);
   port[1].link_close(port[1].context);
   ::close(peers[0]);
