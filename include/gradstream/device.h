@@ -396,9 +396,9 @@ void gs_note_stack_high_water(uint32_t bytes);
  * - The thread. One call at a time works, of whichever device: several threads take a lock around each call.
  *   gs_device_sample_push() of a device with a queue is excepted, as gs_sample_push() is.
  * - Mbed TLS: its random generator, and on boards its pool. gs_config.tls_pool of the first device to start is the pool
- *   of all, for as long as the process lives, also after that device is closed. A start that fails leaves its pool free.
- *   That of a later one is neither read nor written. It has to have room for as many sessions as there
- * are devices. A session that finds none ends with words (gs_status_view.last_fault), and its device tries again.
+ *   of all, for as long as the process lives, also after that device is closed. A start that fails leaves its pool
+ *   free. That of a later one is neither read nor written. It has to have room for as many sessions as there are
+ *   devices. A session that finds none ends with words (gs_status_view.last_fault), and its device tries again.
  * - Clock, random numbers and assertions of <gradstream/port.h>. A failed assertion ends the process.
  *
  * Callbacks of a device may call all functions here but those that start, end and poll one. In a callback the functions
@@ -428,7 +428,8 @@ size_t gs_device_size(void);
 
 /* Makes a device in memory, of so many bytes, and begins as gs_init() does. *device is it, or null. memory is the
  * device's until gs_device_close(), and is not moved or copied. *config and *port may go afterwards, what they point to
- * may not. An own loss of gs_own_problem() is taken over: the next call of that may be for another device.
+ * may not. An own loss of gs_own_problem() is taken over: the next call of that may be for another device behind an
+ * object. gs_init() takes none over: a device of gs_init() with an own loss is begun last.
  * Results as gs_init(), and each but GS_OK leaves memory free. GS_SMALL_MEMORY: it has less than gs_device_size()
  * bytes. GS_BAD_ARGUMENT: a null pointer, memory that is not aligned as gs_device_memory, a port without link_read or
  * link_write, has_storage without a restore_buffer. GS_BAD_SIZE: also gs_port.size. After GS_BAD_IDENTITY
@@ -437,7 +438,8 @@ struct gs_port;
 gs_result gs_device_init(void* memory, size_t size, const gs_config* config, const struct gs_port* port,
                          gs_device** device);
 
-/* Ends the connection and the device. What was not acknowledged is lost, as with a reset. Null: nothing is done. */
+/* Ends the connection and the device. What was not acknowledged is lost, as with a reset. gs_problem.cancel is not
+ * called: a program whose own loss measures stops its apparatus. Null: nothing is done. */
 void gs_device_close(gs_device* device);
 
 /* As the functions without a device, whose names end alike. None takes null for device. */
