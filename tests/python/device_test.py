@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -236,6 +237,19 @@ class Words(unittest.TestCase):
         with gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1), log=refuse) as client:
             with self.assertRaisesRegex(KeyError, "link_lost"):
                 gradstream.train([client], seconds=SECONDS)
+
+    def test_a_log_is_called_outside_of_the_library(self):
+        """A log that waits for a lock of its own would else wait for a thread that holds it and waits for the library."""
+        found = []
+
+        def log(line):
+            other = threading.Thread(target=lambda: found.append(client.status().connection_failures))
+            other.start()
+            other.join(SECONDS)
+            self.assertFalse(other.is_alive(), line)
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1), log=log) as client:
+            gradstream.train([client], until=lambda: found != [], seconds=SECONDS)
+        self.assertEqual(found[0], 1)
 
     def test_errors_name_value_limit_and_remedy(self):
         rows = samples(1)
