@@ -33,8 +33,8 @@ class Claim(NamedTuple):
     file: that `gradstream claim add` wrote. name: that the device is to have; {hostname} and {machine-id} stand for
     this machine's. identity: where its identity is to be kept; a file that is there counts, and nothing is asked.
     seconds: no attempt to reach the server begins after so long. One that is under way waits 10 s for a connection, and
-    10 s for the answer. Other devices of the process wait meanwhile. unproven: take the file of an older release too, which names no
-    server.
+    10 s for the answer. Other devices of the process wait meanwhile. unproven: take the file of an older release too,
+    which names no server.
     """
     file: Path
     name: str

@@ -239,7 +239,7 @@ class Words(unittest.TestCase):
                 gradstream.train([client], seconds=SECONDS)
 
     def test_a_log_is_called_outside_of_the_library(self):
-        """A log that waits for a lock of its own would else wait for a thread that holds it and waits for the library."""
+        """Else a log that waits for a lock waits for good, where the thread that holds it waits for the library."""
         found = []
 
         def log(line):
