@@ -154,6 +154,14 @@ class Credentials(unittest.TestCase):
             with self.assertRaisesRegex(gradstream.IdentityError, "is a claim"):
                 gradstream.Client(file, server.address, samples(1))
 
+    def test_a_path_that_cannot_be_looked_at_is_an_error(self):
+        """A link to itself is one for every user."""
+        with tempfile.TemporaryDirectory() as folder:
+            loop = pathlib.Path(folder, "loop")
+            loop.symlink_to(loop)
+            with self.assertRaisesRegex(gradstream.IdentityError, "cannot look for .*/loop: "):
+                gradstream.claim_identity(gradstream.Claim(IDENTITY, "kitchen", loop, seconds=0), "127.0.0.1:1")
+
     def test_a_key_that_the_server_asks_for(self):
         with gradstream.Server(**{**RUN, "device_count": 1}, round_count=100000) as server:
             server.enrol("a")
