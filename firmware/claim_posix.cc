@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include <mbedtls/platform_util.h>
 
@@ -10,6 +11,7 @@
 #include "firmware/identity_posix.h"
 #include "firmware/name_posix.h"
 #include "host/end_signals.h"
+#include "host/file_cause.h"
 #include "runtime/base/config.h"
 #include "runtime/link/key_agreement.h"
 #include "runtime/link/port.h"
@@ -33,10 +35,16 @@ int fail(int code, const std::string& reason) {
   return code;
 }
 
+// A file that cannot be looked at counts as there: whoever reads it then says why, and no secret is drawn over it.
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) || error;
+}
+
 // What was drawn for a device that is to be: its key, or where the claim names its server, the secret of which the key
 // comes. As an earlier attempt has stored it, or new.
 FileFault prepare_secret(const std::string& path, const std::string& name, const ServerKey& server, Identity* out) {
-  if (fs::exists(path)) {
+  if (is_there(path)) {
     ServerKey earlier;
     FileFault problem = read_identity(path, out, &earlier);
     if (problem.text.empty() && name != out->name) {
@@ -317,9 +325,15 @@ int pursue(const ClaimRun& run, const Identity& claim, const Enrolment& wanted, 
 
 int claim_identity(const ClaimRun& run) {
   const std::string pending = run.identity_path + ".claimed";
-  if (fs::exists(run.identity_path)) {
+  std::error_code error;
+  if (fs::exists(run.identity_path, error)) {
     erase_file(pending);  // a process that ended before it did
     return kExitOk;
+  }
+  if (error) {
+    return fail(is_temporary_at(error.value(), run.identity_path.c_str()) ? kExitTemporary : kExitIdentity,
+                "cannot look for " + run.identity_path + ": " + cause_text(error.value()) + "; " +
+                    remedy_text(error.value(), "name a file in a folder that this user may enter"));
   }
   SecretIdentity claim;
   ServerKey server;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <mbedtls/platform_util.h>
@@ -22,8 +23,10 @@ namespace {
 constexpr size_t kReadSizeMax = 1U << 20;
 
 void warn_of_readers(const std::string& path) {
-  if ((std::filesystem::status(path).permissions() &
-       (std::filesystem::perms::group_all | std::filesystem::perms::others_all)) != std::filesystem::perms::none) {
+  using std::filesystem::perms;
+  std::error_code error;
+  const perms found = std::filesystem::status(path, error).permissions();
+  if (!error && (found & (perms::group_all | perms::others_all)) != perms::none) {
     port_log_line(("event=warning reason=\"others may read the key in " + path + ": chmod 600\"").c_str());
   }
 }

@@ -15,7 +15,11 @@
 namespace gradstream {
 namespace {
 
-constexpr size_t kArenaSize = size_t{1} << 18;
+// Bytes besides the replica and its scratch. Reason: room for what the checks of small runs nest.
+constexpr size_t kArenaBaseSize = size_t{1} << 18;
+// Tensors of the model's shape besides. Reason: the secant and the delayed step hold a handful while they call the
+// manifold.
+constexpr size_t kTensorCount = 8;
 // Tasks of a device that are kept where old ones are forgotten. Reason: the coordinator judges none but the last two.
 constexpr uint32_t kTaskCountKept = 4;
 // Device and task; of a record without them, zeros.
@@ -26,6 +30,15 @@ std::pair<uint32_t, uint32_t> task_of(const JournalRecord& record) {
 std::string at(const JournalRecord& record) {
   return " (record " + std::to_string(record.sequence()) + ", device " + std::to_string(task_of(record).first) +
          ", task " + std::to_string(task_of(record).second) + ", version " + std::to_string(record.version()) + ")";
+}
+
+size_t arena_words(const RunParameters& parameters) {
+  const ManifoldOps& manifold = *server_manifold(parameters);
+  const Shape shape = parameters.model->shape;
+  const size_t bytes = kArenaBaseSize +
+                       Replica::persistent_size(shape, parameters.has_mean(), version_parts(parameters)) +
+                       Replica::scratch_size(manifold, shape) + kTensorCount * Arena::taken_size<Real>(shape.size());
+  return bytes / sizeof(uint64_t) + 1;
 }
 
 int64_t rounded_quotient(int64_t sum, int64_t divisor) {
@@ -40,8 +53,8 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters),
-      memory_(kArenaSize / sizeof(uint64_t)),
-      arena_(memory_.data(), kArenaSize),
+      memory_(arena_words(parameters)),
+      arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       attendance_(parameters) {
   GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.model->shape, arena_, parameters.has_mean(),
                              version_parts(parameters)) == Status::kOk);

@@ -91,6 +91,10 @@ bool report(const Arguments& arguments, const Total& total, const Say& say, std:
   const bool has_plant = is_planted(arguments.options);
   bool holds = has_plant ? total.broken > 0
                          : total.broken == 0 && (total.digests.size() == 1 || !has_one_digest(arguments.options));
+  if (!has_plant && total.digests.size() > 1 && has_one_digest(arguments.options)) {
+    say("the schedules end with " + std::to_string(total.digests.size()) +
+        " digests in place of one: a loss or an aggregation of yours must be a function of its arguments");
+  }
   if (arguments.schedules >= 100 && !has_plant) {
     const uint32_t wanted = arguments.options.fault_bits & ~(arguments.options.holds_pulls ? 0 : kHoldFaultBits);
     for (size_t i = 0; i < kFaultCount; ++i) {

@@ -6,6 +6,7 @@
 #include "server/run/parts.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
+#include "server/run/run_stages.h"
 #include "server/run/trigger_keys.h"
 #include "server/run/units_keys.h"
 
@@ -171,6 +172,35 @@ RunParameters sim_parameters(const SimOptions& options) {
   return p;
 }
 
+namespace {
+
+// What the keys of the caller's run ask for in place of options.
+std::string own_keys_obstacle(const SimOptions& options) {
+  const RunParameters run = sim_parameters(options);
+  if (chooses_step(run) || run.units->centre != Centre::kNone || run.units->scale != UnitScale::kNone) {
+    return "step_size \"auto\", centre and scale are of the simulator's own samples; leave them out";
+  }
+  if (run.trigger->device_count != options.device_count) {
+    return "device_count is " + std::to_string(run.trigger->device_count) + ", and the fleet has " +
+           std::to_string(options.device_count) + " devices; leave device_count out";
+  }
+  if (!options.has_stragglers && (run.trigger->update_goal != 0 || run.trigger->update_min != 0)) {
+    return "update_goal and update_min close a version early; give them with --stragglers alone";
+  }
+  const OwnProblem& own = *options.own;
+  const Shape shape = run.model->shape;
+  for (const void* const context : own.contexts) {
+    if (own.ops->check_shape(context, shape) != Status::kOk) {
+      return std::string("the problem ") + own.ops->name + " takes no model of " + std::to_string(shape.rows) +
+             " rows and " + std::to_string(shape.cols) +
+             " columns over these samples; leave rows out, or give those of the samples";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string own_problem_obstacle(const SimOptions& options) {
   if (options.own == nullptr) {
     return "";
@@ -185,7 +215,7 @@ std::string own_problem_obstacle(const SimOptions& options) {
     return "there are samples for " + std::to_string(own.contexts.size()) + " devices, and the fleet has " +
            std::to_string(options.device_count) + "; give a shard for each device";
   }
-  return "";
+  return own_keys_obstacle(options);
 }
 
 }  // namespace gradstream

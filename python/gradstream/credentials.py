@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Union
 
 from gradstream.errors import OptionError, ServerUnreachable, of_fault
-from gradstream.library import LIBRARY, ClaimOptions, Credentials, Fault, log_to, text
+from gradstream.library import LIBRARY, ClaimOptions, Credentials, Fault, log_to, tell_lines, text
 
 Path = Union[str, "os.PathLike[str]"]
 CLAIM_SECONDS = 60
@@ -32,8 +32,9 @@ class Claim(NamedTuple):
 
     file: that `gradstream claim add` wrote. name: that the device is to have; {hostname} and {machine-id} stand for
     this machine's. identity: where its identity is to be kept; a file that is there counts, and nothing is asked.
-    seconds: how long to try to reach the server. unproven: take the file of an older release too, which names no
-    server.
+    seconds: no attempt to reach the server begins after so long. One that is under way waits 10 s for a connection, and
+    10 s for the answer. Other devices of the process wait meanwhile. unproven: take the file of an older release too,
+    which names no server.
     """
     file: Path
     name: str
@@ -49,16 +50,14 @@ def claim_identity(claim: Claim, server: str, *, log: Callable[[str], object] | 
     ServerUnreachable after claim.seconds, IdentityError, FileUnusable.
     """
     end = time.monotonic() + claim.seconds
-    failures: list[BaseException] = []
-    line = log_to(log, failures.append)
+    line = log_to(log)
     options = ClaimOptions(file=text(claim.file), name=claim.name.encode(), identity_file=text(claim.identity),
                            server=server.encode(), log=line, takes_unproven=1 if claim.unproven else 0)
     wait = RETRY_SECONDS
     while True:
         fault = Fault()
         code = LIBRARY.gs_py_claim_identity(ctypes.byref(options), ctypes.byref(fault))
-        if failures:
-            raise failures[0]
+        tell_lines()
         if code == 0:
             return pathlib.Path(claim.identity)
         failure = of_fault(code, fault.text.decode("utf-8", "replace"))

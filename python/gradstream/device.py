@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from gradstream.credentials import Certificate, Claim, Path, open_credentials
 from gradstream.errors import OptionError, TrainingTimeout, of_fault
-from gradstream.library import LIBRARY, Fault, Options, RawStatus, check_range, log_to, numpy, rows_of, text
+from gradstream.library import (HERE, LIBRARY, Fault, Options, RawStatus, check_range, log_to, numpy, rows_of,
+                                tell_lines, text)
 from gradstream.loss import SAMPLES_MAX, Calls, Loss
 
 PROBLEMS = ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "completion", "logistic")
 ARENA_BYTES = 8 << 20
-_inside = threading.local()
 
 
 class Status(NamedTuple):
@@ -79,8 +79,13 @@ class Client:
                  problem: str | Loss = "kpca", *, state: Path | None = None,
                  log: Callable[[str], object] | None = None, floors: bool = True, run: int = 0,
                  arena_bytes: int = ARENA_BYTES) -> None:
-        self._handle = self._calls = self._log_failure = None
+        self._handle = self._calls = None
         self._lock = threading.RLock()  # no thread closes what another one polls
+        if not isinstance(server, str):
+            raise OptionError(f"the server is of type {type(server).__name__}: give a text, HOST:PORT")
+        if not isinstance(problem, (str, Loss)):
+            raise OptionError(f"the problem is of type {type(problem).__name__}: give a Loss, or one of "
+                              + ", ".join(PROBLEMS))
         check_range("run", run, 0, 2**32 - 1)
         check_range("arena_bytes", arena_bytes, 1, 2**32 - 1)
         options = Options(size=ctypes.sizeof(Options), server=server.encode(), run=run, arena_bytes=arena_bytes,
@@ -96,20 +101,19 @@ class Client:
             self._data, options.samples, count, options.dimension = rows_of([] if data is None else data)
             options.problem, options.sample_count = problem.encode(), min(count, SAMPLES_MAX + 1)
         options.state = _state_folder(state)
-        options.log = self._log = log_to(log, self._keep_failure)
+        options.log = self._log = log_to(log)
         options.credentials = open_credentials(identity, server, log)
         fault = Fault()
         self._handle = LIBRARY.gs_py_open(ctypes.byref(options), ctypes.byref(fault))
-        if self._log_failure is not None:
+        try:
+            tell_lines()
+        except BaseException:
             self.close()
-            raise self._log_failure
+            raise
         if not self._handle:
             raise of_fault(fault.code, fault.text.decode("utf-8", "replace"))
         if self._calls is not None:
             self._calls.show(self._handle)
-
-    def _keep_failure(self, failure):
-        self._log_failure = failure
 
     def __repr__(self) -> str:
         if not self._handle:
@@ -130,12 +134,13 @@ class Client:
         """Ends the connection. With a state the device stores it once more. Without, what the server has not
         acknowledged is lost, as with a device that is reset."""
         if getattr(self, "_handle", None):
-            if getattr(_inside, "client", None) is self:
+            if HERE.client is self:
                 raise RuntimeError("a loss cannot close its device: it is called from inside of it")
-            with self._lock:
+            with self._held():
                 handle, self._handle = self._handle, None
                 if handle:
                     LIBRARY.gs_py_close(handle)
+            tell_lines()
 
     @property
     def handle(self):
@@ -143,21 +148,34 @@ class Client:
             raise OptionError("the client is closed: open another one")
         return self._handle
 
+    @contextlib.contextmanager
+    def _held(self):
+        """The device's lock, for which a loss does not wait: whoever holds it may wait for the loss to end."""
+        if not self._lock.acquire(blocking=HERE.client is None):
+            raise RuntimeError("a loss cannot use a device that another thread is using: use it outside of the loss")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def _call(self, work):
         """What work() returns, which calls the loss; raises what the loss or the log has raised meanwhile."""
-        if getattr(_inside, "client", None) is not None:
+        if HERE.client is not None:
             raise RuntimeError("a loss cannot use a device so: it is called from inside of one")
+        failure = None
         with self._lock:
-            _inside.client = self
+            HERE.client = self
             try:
                 value = work()
             finally:
-                _inside.client = None
-            failure, self._log_failure = self._log_failure, None
-            if self._calls is not None and self._calls.failure is not None:
+                HERE.client = None
+            if self._calls is not None:
                 failure, self._calls.failure = self._calls.failure, None
-        if failure is not None:
-            raise failure
+        try:
+            tell_lines()
+        finally:
+            if failure is not None:
+                raise failure
         return value
 
     def poll(self) -> float:
@@ -167,7 +185,7 @@ class Client:
 
     def _raw_status(self):
         raw = RawStatus()
-        with self._lock:
+        with self._held():
             LIBRARY.gs_py_get_status(self.handle, ctypes.byref(raw))
         return raw
 
@@ -185,7 +203,7 @@ class Client:
         yet. Where the run takes units out, it belongs to samples without them (docs/use_model.md)."""
         raw = self._raw_status()
         values = (ctypes.c_float * max(1, raw.rows * raw.cols))()
-        with self._lock:
+        with self._held():
             if not raw.has_model or LIBRARY.gs_py_get_model(self.handle, values, len(values)) != 0:
                 return None
         if numpy is not None:
@@ -195,6 +213,8 @@ class Client:
     def evaluate(self, x: Any, count: int = 1, times: int = 1) -> float:
         """The own loss at x (rows x cols) over the first `count` samples, as training asks for it, so many times; the
         last value. Raises what the loss raises."""
+        check_range("count", count, 1, SAMPLES_MAX)
+        check_range("times", times, 1, 2**32 - 1)
         _, address, rows, cols = kept = rows_of(x)
         if self._calls is None or (rows, cols) != self.shape():
             raise OptionError(f"evaluate() got a point of shape {(rows, cols)}: it takes a device with a Loss, and a "

@@ -4,7 +4,9 @@ import array
 import ctypes
 import logging
 import math
+import os
 import pathlib
+import threading
 from typing import Any
 
 from gradstream.errors import DataError, OptionError
@@ -93,22 +95,42 @@ def view(address, kind, count, shape=None):
 
 def text(path):
     """A path as C takes it."""
-    return None if path is None else str(path).encode()
+    return None if path is None else os.fsencode(path)
 
 
-def log_to(log, fail):
-    """A LOG that hands lines to log, or to the logger "gradstream" where that is None; fail(error) gets what it
-    raises, as C cannot pass it on."""
-    def show(line):
+class _Here(threading.local):
+    """Of a thread. client: the one whose loss it is in; None: it is in none. lines: (log, line), told to nobody yet."""
+
+    def __init__(self):
+        self.client, self.lines = None, []
+
+
+HERE = _Here()
+
+
+def log_to(log):
+    """A LOG that keeps lines for tell_lines(), which hands them to log, or to the logger "gradstream" where that is
+    None. The library calls it under its lock: a log that waits for a lock of its own there could wait for good."""
+    return LOG(lambda line: HERE.lines.append((log, line.decode("utf-8", "replace"))))
+
+
+def tell_lines():
+    """Hands out what this thread's calls have logged, all of it; raises what a log raises first. Inside of a loss the
+    lines stay for the call around it."""
+    if HERE.client is not None or not HERE.lines:
+        return
+    failure = None
+    lines, HERE.lines = HERE.lines, []
+    for log, words in lines:
         try:
-            words = line.decode("utf-8", "replace")
             if log is not None:
                 log(words)
             else:
                 LOGGER.log(logging.WARNING if words.startswith(_WARNINGS) else logging.INFO, "%s", words)
-        except BaseException as failure:
-            fail(failure)
-    return LOG(show)
+        except BaseException as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 def check_range(name, value, least, most):

@@ -18,10 +18,10 @@ class Loss:
 
     f(x, indices) is the mean loss at x over the samples that `indices` names: x is rows x cols floats, indices whole
     numbers from 0 to count - 1. Both are views of memory that the next call overwrites and Client.close() frees: copy
-    what you keep. f returns a number; an exception of it comes out of the call that trains. grad(x, indices) is the
-    Euclidean gradient of that mean, rows x cols numbers. Without it forward passes alone train the model. shape:
-    (rows, cols) of the run's model. count: samples of the device, 1 to 65,535. name: the run's `problem`, 1 to 15
-    characters. Raises OptionError.
+    what you keep. Indices are read-only. f returns a number; an exception of it comes out of the call that trains.
+    grad(x, indices) is the Euclidean gradient of that mean, rows x cols numbers. Without it forward passes alone train
+    the model. shape: (rows, cols) of the run's model. count: samples of the device, 1 to 65,535. name: the run's
+    `problem`, 1 to 15 characters. Raises OptionError.
     """
 
     def __init__(self, f: Callable[[Any, Any], float], grad: Callable[[Any, Any], Any] | None = None, *,
@@ -88,7 +88,10 @@ class Calls:
             nonlocal point, views, gradient
             size = math.prod(loss.shape)
             point = view(LIBRARY.gs_py_point(handle), ctypes.c_float, size, loss.shape)
-            views = _Views(view(LIBRARY.gs_py_indices(handle), ctypes.c_uint16, loss.count))
+            indices = view(LIBRARY.gs_py_indices(handle), ctypes.c_uint16, loss.count)
+            if numpy is not None:
+                indices.flags.writeable = False  # a full batch is not written anew for each call
+            views = _Views(indices if numpy is not None else indices.toreadonly())
             gradient = view(LIBRARY.gs_py_gradient_values(handle), ctypes.c_float, size, loss.shape)
 
         self.show = show

@@ -38,7 +38,8 @@ def simulate(shards: Any = None, *, clock: str | None = None, loss: Callable[[An
     shards: arrays with a sample a row and the same columns, one for each device. loss(x, samples): the mean loss of
     your own at x (rows x cols) over these rows of a shard, or the name of one of PROBLEMS. grad(x, samples): its
     Euclidean gradient, rows x cols numbers. aggregate(x, updates), in virtual time alone: what takes the place of the
-    weighted mean of a version's updates at its model x, rows x cols numbers; each is an Update. No journal leads to
+    weighted mean of a version's updates at its model x, rows x cols numbers; each is an Update. It must be
+    a function of its arguments: a server that crashed asks again. No journal leads to
     such a model without the function: lineage then says "not replayable" with its name.
 
     Raises OptionError, DataError, ProgramFailed where an invariant is broken, and what your functions raise.
@@ -48,7 +49,11 @@ def simulate(shards: Any = None, *, clock: str | None = None, loss: Callable[[An
     if aggregate is not None and clock != "virtual":
         raise OptionError("an aggregation of yours is for virtual time alone, as no server takes a rule that cannot be "
                           "replayed: give clock=\"virtual\"")
+    if grad is not None and not callable(loss):
+        raise OptionError("a grad of yours goes with a loss of yours alone: give both as functions, or leave grad out")
     if shards is not None:
+        if "devices" in options:
+            raise OptionError("devices is for samples that the simulator draws: leave it out, each shard is a device")
         shards = _arrays(shards)
         own = {"loss": loss, "grad": grad}
         return (virtual.play(shards, **own, aggregate=aggregate, **options) if clock == "virtual" else
@@ -68,6 +73,10 @@ def _arrays(shards):
     if not shards or any(shard.ndim != 2 or shard.shape[1] != shards[0].shape[1] for shard in shards):
         raise DataError("shards are arrays of two dimensions with the same columns, one for each device: these have "
                         f"the shapes {', '.join(str(shard.shape) for shard in shards[:4]) or 'of none'}")
+    for index, shard in enumerate(shards):
+        if not numpy.isfinite(shard).all():
+            raise DataError(f"shard {index} (from 0) has a value that is NaN, infinite or too large for 32 bits: leave "
+                            "its row out, or put a number there")
     return shards
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gradstream.errors import OptionError, ProgramFailed
 from gradstream.files import _numpy, number_or_text
-from gradstream.library import LIBRARY, check_range
+from gradstream.library import LIBRARY, check_range, numpy
 from gradstream.loss import SAMPLES_MAX, put_gradient
 
 # Of gradstream-sim, what goes with samples of the user's; all else that simulate() gets are keys of the run.
@@ -60,10 +60,16 @@ def _texts(words):
     return (ctypes.c_char_p * max(1, len(words)))(*(word.encode() for word in words)), len(words)
 
 
+def _plain(value):
+    """A truth value of NumPy as Python's."""
+    return value.item() if numpy is not None and isinstance(value, numpy.bool_) else value
+
+
 def option_words(options):
     """The words of a command line: dashes for underscores, True for an option without a value."""
     words = []
     for name, value in options.items():
+        value = _plain(value)
         if value is not None and value is not False:
             words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
     return words
@@ -77,6 +83,7 @@ def fields_of(line):
 
 
 def _key_text(value):
+    value = _plain(value)
     return "true" if value is True else "false" if value is False else str(value)
 
 
@@ -134,7 +141,7 @@ class _Play:
 
 def play(shards, *, loss=None, grad=None, aggregate=None, **settings):
     """simulate() in virtual time; its docstring has what all are. shards: arrays of f4, or none."""
-    numpy = _numpy()
+    _numpy()
     options = {name: value for name, value in settings.items() if name in OPTIONS}
     keys = {name: value for name, value in settings.items() if name not in OPTIONS}
     if shards:

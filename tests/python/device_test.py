@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -153,6 +154,14 @@ class Credentials(unittest.TestCase):
             with self.assertRaisesRegex(gradstream.IdentityError, "is a claim"):
                 gradstream.Client(file, server.address, samples(1))
 
+    def test_a_path_that_cannot_be_looked_at_is_an_error(self):
+        """A link to itself is one for every user."""
+        with tempfile.TemporaryDirectory() as folder:
+            loop = pathlib.Path(folder, "loop")
+            loop.symlink_to(loop)
+            with self.assertRaisesRegex(gradstream.IdentityError, "cannot look for .*/loop: "):
+                gradstream.claim_identity(gradstream.Claim(IDENTITY, "kitchen", loop, seconds=0), "127.0.0.1:1")
+
     def test_a_key_that_the_server_asks_for(self):
         with gradstream.Server(**{**RUN, "device_count": 1}, round_count=100000) as server:
             server.enrol("a")
@@ -236,6 +245,19 @@ class Words(unittest.TestCase):
         with gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1), log=refuse) as client:
             with self.assertRaisesRegex(KeyError, "link_lost"):
                 gradstream.train([client], seconds=SECONDS)
+
+    def test_a_log_is_called_outside_of_the_library(self):
+        """Else a log that waits for a lock waits for good, where the thread that holds it waits for the library."""
+        found = []
+
+        def log(line):
+            other = threading.Thread(target=lambda: found.append(client.status().connection_failures))
+            other.start()
+            other.join(SECONDS)
+            self.assertFalse(other.is_alive(), line)
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1), log=log) as client:
+            gradstream.train([client], until=lambda: found != [], seconds=SECONDS)
+        self.assertEqual(found[0], 1)
 
     def test_errors_name_value_limit_and_remedy(self):
         rows = samples(1)

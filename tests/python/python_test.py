@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -127,6 +128,9 @@ class Calls(unittest.TestCase):
             numpy.testing.assert_array_equal(seen[0][1], [0, 1, 2, 3])
             self.assertTrue(numpy.isnan(client.evaluate(x, count=10)))  # of nine samples
             self.assertEqual(len(seen), 1)
+            for more in ({"count": 2**32 + 1}, {"times": 2**32 + 1}):
+                with self.assertRaisesRegex(gradstream.OptionError, "4294967297: give a whole number from 1"):
+                    client.evaluate(x, **more)
 
     def test_what_is_no_number_is_an_error(self):
         for said, error in ((None, TypeError), ("a", ValueError), (1j, TypeError), (numpy.ones(3), TypeError)):
@@ -149,6 +153,39 @@ class Calls(unittest.TestCase):
         with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(f, shape=(2, 1), count=3)) as client:
             self.assertEqual(client.evaluate(numpy.zeros((2, 1))), 1)
         self.assertEqual(found, [False])
+
+    def test_a_loss_does_not_wait_for_another_thread(self):
+        """That thread may hold the other device, and wait for this loss to end."""
+        words = []
+
+        def f(x, indices):
+            holder.start()
+            is_held.wait(SECONDS)
+            for use in (other.status, other.model, other.close):
+                with self.assertRaisesRegex(RuntimeError, "that another thread is using") as caught:
+                    use()
+                words.append(str(caught.exception))
+            is_done.set()
+            return 1.0
+
+        def hold():
+            with other._lock:
+                is_held.set()
+                is_done.wait(SECONDS)
+        is_held, is_done, holder = threading.Event(), threading.Event(), threading.Thread(target=hold)
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1)) as other, \
+                gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(f, shape=(2, 1), count=3)) as client:
+            client.evaluate(numpy.zeros((2, 1)))
+            holder.join()
+        self.assertEqual(len(words), 3)
+
+    def test_a_loss_cannot_change_the_indices(self):
+        def f(x, indices):
+            indices[:] = 0
+            return 1.0
+        with gradstream.Client(IDENTITY, "127.0.0.1:1", problem=gradstream.Loss(f, shape=(2, 1), count=3)) as client:
+            with self.assertRaisesRegex(ValueError, "read-only"):
+                client.evaluate(numpy.zeros((2, 1)), count=3)
 
     def test_data_are_copied(self):
         rows = numpy.ones((4, 2), "f4")
@@ -219,6 +256,8 @@ class Refusals(unittest.TestCase):
         for words, arguments in (
                 ("identity does not parse", ("identity = a\nkey = 5\n", "127.0.0.1:1", rows)),
                 ("HOST:PORT", (IDENTITY, "127.0.0.1", rows)),
+                ("server is of type NoneType", (IDENTITY, None, rows)),
+                ("problem is of type NoneType", (IDENTITY, "127.0.0.1:1", rows, None)),
                 ("no problem of this name", (IDENTITY, "127.0.0.1:1", rows, "kpcb")),
                 ("1 to 15 characters", (IDENTITY, "127.0.0.1:1", rows, "k" * 16)),
                 ("1 to 65,535 samples", (IDENTITY, "127.0.0.1:1", numpy.zeros((65536, 2)))),

@@ -145,6 +145,14 @@ class Refusals(unittest.TestCase):
                                ("no fault is called 'rain'", {"faults": "rain"})):
             with self.assertRaisesRegex(gradstream.OptionError, words):
                 gradstream.simulate(SHARDS, **{"clock": "virtual", **options})
+        bad = SHARDS[1].copy()
+        bad[2, 1] = numpy.nan
+        with self.assertRaisesRegex(gradstream.DataError, "shard 1 .from 0. has a value that is NaN"):
+            gradstream.simulate([SHARDS[0], bad], clock="virtual")
+        for words, more in (("goes with a loss of yours", {"grad": grad}), ("each shard is a device", {"devices": 4}),
+                            ("takes no model of 5 rows", {"rows": 5}), ("centre", {"centre": "federated"})):
+            with self.assertRaisesRegex(gradstream.OptionError, words):
+                play(**more)
         with self.assertRaisesRegex(gradstream.OptionError, "wants shards"):
             gradstream.simulate(loss=loss, devices=3)
         with self.assertRaisesRegex(gradstream.OptionError, "shard 1 is 0"):

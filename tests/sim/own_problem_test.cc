@@ -6,6 +6,8 @@
 
 #include "server/rules/aggregator_own.h"
 #include "server/run/run_core.h"
+#include "server/run/units_keys.h"
+#include "sim/oracle.h"
 #include "sim/simulation.h"
 
 namespace gradstream {
@@ -86,6 +88,15 @@ TEST(OwnProblem, AnAggregationOfTheCallerIsFollowedByAll) {
   EXPECT_NE(one_digest(options_of(samples.own, StreamKind::kTangentBlock)), mean);
 }
 
+// An oracle of a fixed size would end the process.
+TEST(OwnProblem, TheOracleTakesAModelAsLargeAsARunMayHave) {
+  RunParameters p;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {kDimensionMax, 3};
+  const Oracle oracle(p);
+  EXPECT_EQ(oracle.version(), 0U);
+}
+
 TEST(OwnProblem, TheCallerMayEndIt) {
   Samples samples;
   uint32_t asks = 0;
@@ -102,6 +113,23 @@ TEST(OwnProblem, OptionsOfTheSimulatorsSamplesAreRefused) {
   options.device_count = 4;
   EXPECT_NE(own_problem_obstacle(options).find("samples for 3 devices, and the fleet has 4"), std::string::npos);
   options.device_count = kDeviceCount;
+  const auto refusal_of = [&samples, &options](void (*adjust)(RunParameters * p)) {
+    OwnProblem own = samples.own;
+    own.adjust = adjust;
+    SimOptions asked = options;
+    asked.own = &own;
+    return own_problem_obstacle(asked);
+  };
+  EXPECT_NE(refusal_of([](RunParameters* p) { p->units.keys().centre = Centre::kFederated; }).find("centre"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([](RunParameters* p) { p->steps->step_size = 0; }).find("step_size"), std::string::npos);
+  EXPECT_NE(refusal_of([](RunParameters* p) { p->trigger->device_count = 5; }).find("device_count is 5"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([](RunParameters* p) { p->trigger->update_min = 1; }).find("--stragglers"), std::string::npos);
+  EXPECT_NE(refusal_of([](RunParameters* p) {
+              p->model->shape = {kColumns + 1, 1};
+            }).find("of 5 rows"),
+            std::string::npos);
   options.chooses_step = true;
   EXPECT_NE(own_problem_obstacle(options).find("auto_step"), std::string::npos);
   options.own = nullptr;
