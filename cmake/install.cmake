@@ -69,10 +69,11 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/gradstream.pc.in ${PROJECT_BINARY_DIR
 install(FILES ${PROJECT_BINARY_DIR}/gradstream.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${gs_component})
 
-# A project's own files see the headers that ours see, so that a C++ application may write losses and manifolds.
+# A project's own files see the headers that ours see, so that a C++ application may write losses and manifolds. The
+# self-test is of a board's image, and its header includes headers of boards/, which are not installed.
 foreach(folder include runtime firmware boards/posix host)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${gs_headers}/${folder} COMPONENT ${gs_component}
-    FILES_MATCHING PATTERN *.h)
+    FILES_MATCHING PATTERN *.h PATTERN debian EXCLUDE REGEX "/firmware/self_test\\.h$" EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/generated/proto/gradstream.pb.h
   DESTINATION ${gs_headers}/proto COMPONENT ${gs_component})

@@ -17,7 +17,7 @@ ARCHITECTURE = "amd64"
 # Archives hold no needed library. Who links them has a C++ library of this release of GCC or a newer one.
 DEPENDS = "libc6-dev, libstdc++-12-dev | libstdc++-dev"
 DOCUMENTS = ("docs/how-to/library.md", "docs/own_loss.md", "docs/use_model.md", "docs/data.md", "docs/rtos.md")
-EXAMPLES = ("linux_client.c", "super_loop.c")  # of tests/consume
+EXAMPLES = ("linux_client.c", "several_devices.c", "super_loop.c")  # of tests/consume
 COPYRIGHT = b"""gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.
 libsodium: ISC, nanopb: Zlib:
 """

@@ -162,10 +162,21 @@ def make_archive(core, source, work):
     return archive
 
 
+def headers(source_files):
+    """Places in the package of the interface in C and of all that it includes there, such as the configuration."""
+    found, waiting = set(), [f"src/{NAME}.h"]
+    while waiting:
+        place = waiting.pop()
+        if place in source_files and place not in found:  # else it is the compiler's
+            found.add(place)
+            waiting += [f"src/{quoted or angled}"
+                        for _, quoted, angled in package_source.INCLUDE.findall(source_files[place])]
+    return found
+
+
 def make(source_files, archives, out, version, seconds):
     """source_files: of the source package; archives: folder -> path. Writes the second zip; its path."""
-    kept = ("src/gradstream.h", "src/gradstream/device.h", "src/gradstream/port.h", "README.md", "LICENSE",
-            "examples/super_loop/super_loop.c")
+    kept = {"README.md", "LICENSE", "examples/super_loop/super_loop.c"} | headers(source_files)
     files = {name: text for name, text in source_files.items() if name in kept or name.startswith("licences/")}
     files["library.properties"] = source_files["library.properties"] + f"precompiled=full\nldflags=-l{NAME}\n"
     files |= {f"src/{folder}/{path.name}": path.read_bytes() for folder, path in archives.items()}

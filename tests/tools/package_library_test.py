@@ -1,7 +1,7 @@
 """The Debian package of the library, as docs/how-to/library.md makes it: its files are those of the tree and of the
-build, all of one time, at paths and names that an Mbed TLS of the system does not have. The documents' links lead
-somewhere. Unpacked into a folder, it serves the projects of tests/consume that have find_package() and pkg-config, and
-these run. Nothing is installed.
+build, all of one time, at paths and names that an Mbed TLS of the system does not have. What its headers include is
+there, no folder is empty, and the documents' links lead somewhere. Unpacked into a folder, it serves the projects of
+tests/consume that have find_package() and pkg-config, and these run. Nothing is installed.
 """
 
 import json
@@ -39,7 +39,7 @@ def headers():
     mbedtls = ROOT / "third_party" / "mbedtls" / "include"
     return (MADE_HEADERS | {path.relative_to(mbedtls).as_posix() for path in mbedtls.rglob("*.h")}
             | {path.relative_to(ROOT).as_posix() for folder in HEADER_FOLDERS
-               for path in (ROOT / folder).rglob("*.h")})
+               for path in (ROOT / folder).rglob("*.h")}) - {"firmware/self_test.h"}
 
 
 def wanted_files():
@@ -53,15 +53,19 @@ def check_package(path):
     fields = dict(line.split(": ", 1) for line in read("dpkg-deb", "--field", path).splitlines() if line[0] != " ")
     assert fields["Package"] == "libgradstream-dev" and fields["Version"] == package.version(), fields
     assert fields["Architecture"] == "amd64" and fields["Section"] == "libdevel", fields
-    found, times = set(), set()
+    found, folders, times = set(), set(), set()
     for line in read("dpkg-deb", "--contents", path).splitlines():
         mode, owner, _, date, time, name = line.split(None, 5)
         assert owner == "root/root" and mode in ("drwxr-xr-x", "-rw-r--r--"), line
         times.add((date, time))
         if mode[0] == "-":
             found.add(name[2:])
+        else:
+            folders.add(name[2:].rstrip("/"))
     wanted = wanted_files()
     assert found == wanted, f"lacking: {sorted(wanted - found)}, unknown: {sorted(found - wanted)}"
+    empty = folders - {str(parent) for name in found for parent in pathlib.PurePosixPath(name).parents} - {""}
+    assert not empty, f"empty folders: {sorted(empty)}"
     assert len(times) == 1, f"the times of the build are in it: {sorted(times)}"
 
 
@@ -74,6 +78,13 @@ def check_documents(folder):
             assert (path.parent / link).is_file(), f"{path.name} links to {link}, which is not in the package"
     listed = json.loads((folder / "sbom.cdx.json").read_text(encoding="utf-8"))
     assert {entry["name"] for entry in listed["components"]} == {"Mbed TLS", "nanopb", "libsodium"}, listed
+
+
+def check_includes(folder):
+    """Our headers name their includes from the folder of the release, and each is there."""
+    for path in (path for place in HEADER_FOLDERS for path in (folder / place).rglob("*.h")):
+        for name in re.findall(r'(?m)^#include "([^"]+)"', path.read_text(encoding="utf-8")):
+            assert (folder / name).is_file(), f"{path.relative_to(folder)} includes {name}, which is not in the package"
 
 
 def check_projects(prefix, work):
@@ -95,6 +106,7 @@ def main():
         check_package(path)
         read("dpkg-deb", "--extract", path, folder / "root")
         check_documents(folder / "root" / "usr" / "share" / "doc" / "libgradstream-dev")
+        check_includes(folder / "root" / "usr" / "include" / f"gradstream-{package.version()}")
         check_projects(folder / "root" / "usr", folder / "work")
     print(f"package_library: {path.stat().st_size} bytes, {len(wanted_files())} files")
 

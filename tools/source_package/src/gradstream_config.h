@@ -2,6 +2,7 @@
  *
  * Every file of the package that asks for one of these includes this header first. Headers read it too, so a C++ file
  * of the application sees types of the same size as the package. Change it here, and compile all of the package anew.
+ * The precompiled package has it for the headers alone: its libraries are compiled already, so change nothing there.
  */
 #ifndef GRADSTREAM_CONFIG_H_
 #define GRADSTREAM_CONFIG_H_
