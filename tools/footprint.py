@@ -282,7 +282,7 @@ def flash_table(path, sizes):
 def ram_table(path, sizes):
     names, types = symbols(path), type_sizes(path, ["Client", "TlsSession", "FrameReader"])
     symbol = {name.rsplit("::", 1)[-1]: size for name, size in names.items()}
-    application = symbol["app"]
+    application = symbol["the_app"]
     terms = [
         ("stack", sizes[".stack"]),
         ("arena: model, correction, uploads, solver", symbol["arena_memory"]),
