@@ -11,7 +11,7 @@
 using namespace gradstream;
 
 int gs_py_claim_identity(const gs_py_claim* claim, gs_py_fault* fault) {
-  const Work lock(claim->log, fault);
+  const WorkTurn lock(claim->log, fault);
   ServerAddress address;
   if (const AddressFault wrong = parse_server_address(claim->server, &address); wrong.text != nullptr) {
     return tell(fault, kExitUsage,

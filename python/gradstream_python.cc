@@ -41,7 +41,7 @@ namespace {
 // A wait is cut to this, milliseconds. Reason: a clock that stands still during a system's sleep is read again.
 constexpr uint64_t kWaitMaxMs = 60000;
 
-// What is stored is stored for this device, under the lock of Work.
+// What is stored is stored for this device, under the lock of WorkTurn.
 gs_py_device* at_work = nullptr;
 // The state files of the devices that are open.
 std::set<std::string> open_states;
@@ -353,7 +353,7 @@ int start(const gs_py_options& options, gs_py_device* device, gs_py_fault* fault
   return kExitOk;
 }
 
-// Under the lock of Work: what is stored meanwhile is the device's.
+// Under the lock of WorkTurn: what is stored meanwhile is the device's.
 class AtWork {
  public:
   explicit AtWork(gs_py_device* device) : before_(std::exchange(at_work, device)) {}
@@ -382,7 +382,7 @@ Status write_state(std::span<const StoragePiece> pieces) {
 
 gs_py_device* gs_py_open(const gs_py_options* options, gs_py_fault* fault) {
   auto device = std::make_unique<gs_py_device>();
-  const Work lock(options->log, fault);
+  const WorkTurn lock(options->log, fault);
   const int code = take_options(*options, device.get(), fault);
   if (code == kExitOk && start(*options, device.get(), fault) == kExitOk) {
     return device.release();
@@ -392,7 +392,7 @@ gs_py_device* gs_py_open(const gs_py_options* options, gs_py_fault* fault) {
 }
 
 void gs_py_close(gs_py_device* device) {
-  const Work lock(device->log);
+  const WorkTurn lock(device->log);
   if (!device->state.empty()) {
     const AtWork work(device);
     device->shell->save_state();
@@ -408,7 +408,7 @@ const uint16_t* gs_py_indices(const gs_py_device* device) { return device->own.i
 float* gs_py_gradient_values(gs_py_device* device) { return device->own.gradient_values.data(); }
 
 uint32_t gs_py_poll(gs_py_device* device) {
-  const Work lock(device->log);
+  const WorkTurn lock(device->log);
   GS_ASSERT(at_work == nullptr);  // device.py refuses it by name
   const AtWork work(device);
   const uint64_t now_ms = port_now_ms();
@@ -419,7 +419,7 @@ uint32_t gs_py_poll(gs_py_device* device) {
 void gs_py_wait(gs_py_device* const* devices, uint32_t count, uint32_t milliseconds) {
   std::vector<pollfd> waits;
   {
-    const Work lock(nullptr);
+    const WorkTurn lock(nullptr);
     std::transform(devices, devices + count, std::back_inserter(waits),
                    [](const gs_py_device* device) { return wait_for(device->link); });
   }
@@ -428,7 +428,7 @@ void gs_py_wait(gs_py_device* const* devices, uint32_t count, uint32_t milliseco
 }
 
 void gs_py_get_status(const gs_py_device* device, gs_py_status* out) {
-  const Work lock(device->log);
+  const WorkTurn lock(device->log);
   const Client& client = device->shell->client();
   const ClientCounters& counters = client.counters();
   const DeviceCounters link = device->shell->counters();
@@ -460,7 +460,7 @@ void gs_py_get_status(const gs_py_device* device, gs_py_status* out) {
 }
 
 int gs_py_get_model(const gs_py_device* device, float* out, size_t capacity) {
-  const Work lock(device->log);
+  const WorkTurn lock(device->log);
   const Replica& replica = device->shell->client().replica();
   if (!replica.has_model() || replica.shape().size() > capacity) {
     return 1;
@@ -470,7 +470,7 @@ int gs_py_get_model(const gs_py_device* device, float* out, size_t capacity) {
 }
 
 double gs_py_evaluate(gs_py_device* device, const float* x, uint32_t index_count, uint32_t times) {
-  const Work lock(device->log);
+  const WorkTurn lock(device->log);
   const OwnLoss& own = device->own;
   if (own.loss == nullptr || index_count == 0 || index_count > own.sample_count) {
     return NAN;

@@ -25,14 +25,14 @@ void put_text(std::string_view text, gs_py_fault* fault) {
 
 }  // namespace
 
-Work::Work(gs_py_log log, gs_py_fault* fault)
+WorkTurn::WorkTurn(gs_py_log log, gs_py_fault* fault)
     : lock_(work), log_before_(std::exchange(current_log, log)), fault_before_(std::exchange(current_fault, fault)) {
   if (fault != nullptr) {
     *fault = {};
   }
 }
 
-Work::~Work() {
+WorkTurn::~WorkTurn() {
   current_log = log_before_;
   current_fault = fault_before_;
 }

@@ -14,12 +14,12 @@ namespace gradstream {
 // Of one function of the interface, for as long as it works. Mbed TLS has one random generator for the process, and
 // the port one state file and one server; so all others wait. A loss may look at a device from inside of one.
 // fault: gets the last line that says why the client ends or a claim is refused, as firmware/ logs it; null: nobody.
-class Work {
+class WorkTurn {
  public:
-  explicit Work(gs_py_log log, gs_py_fault* fault = nullptr);
-  ~Work();
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
+  explicit WorkTurn(gs_py_log log, gs_py_fault* fault = nullptr);
+  ~WorkTurn();
+  WorkTurn(const WorkTurn&) = delete;
+  WorkTurn& operator=(const WorkTurn&) = delete;
 
  private:
   std::scoped_lock<std::recursive_mutex> lock_;

@@ -30,7 +30,8 @@ struct PosixPort {
   char port[kPortSizeMax + 1] = {};
   char server[kHostNameSizeMax + kPortSizeMax + 4] = {};  // with brackets and a colon
 };
-static_assert(sizeof(PosixPort) <= sizeof(gs_posix_port) && alignof(PosixPort) <= alignof(gs_posix_port));
+static_assert(sizeof(PosixPort) <= sizeof(gs_posix_port));
+static_assert(alignof(PosixPort) <= alignof(gs_posix_port));
 
 PosixPort& port_of(void* context) { return *static_cast<PosixPort*>(context); }
 
