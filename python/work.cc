@@ -15,7 +15,7 @@ char __libc_single_threaded = 0;         // NOLINT(bugprone-reserved-identifier)
 namespace gradstream {
 namespace {
 
-std::recursive_mutex work;
+std::recursive_mutex turn;
 gs_py_log current_log = nullptr;
 gs_py_fault* current_fault = nullptr;
 
@@ -26,7 +26,7 @@ void put_text(std::string_view text, gs_py_fault* fault) {
 }  // namespace
 
 WorkTurn::WorkTurn(gs_py_log log, gs_py_fault* fault)
-    : lock_(work), log_before_(std::exchange(current_log, log)), fault_before_(std::exchange(current_fault, fault)) {
+    : lock_(turn), log_before_(std::exchange(current_log, log)), fault_before_(std::exchange(current_fault, fault)) {
   if (fault != nullptr) {
     *fault = {};
   }
