@@ -73,9 +73,11 @@ def wait_for(what, state):
 
 def is_open_elsewhere(path):
     """Whether another process than this one has the file open."""
-    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):  # it has ended, or closed it
-            if int(link.parts[2]) != os.getpid() and os.readlink(link) == path:
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        if process.name == str(os.getpid()):
+            continue
+        with contextlib.suppress(OSError):  # the process has ended, or closed the file
+            if any(os.readlink(link) == path for link in (process / "fd").iterdir()):
                 return True
     return False
 
