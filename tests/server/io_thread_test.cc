@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -27,13 +28,15 @@ class Home {
     thread.deliver(frames);
     return peer;
   }
-  // A session whose descriptor is closed before the thread has it.
-  void begin_closed(SessionId id) {
+  // A session whose descriptor the kernel watches for nobody. It stays open: another file must not get its number.
+  void begin_unwatchable(SessionId id) {
     const RawPeer peer(acceptor_.local_endpoint().port());
     Tcp::socket socket = acceptor_.accept();
-    const int descriptor = socket.native_handle();
+    const int folder = ::open("/", O_PATH | O_CLOEXEC);
+    ASSERT_GE(folder, 0);
+    ASSERT_EQ(::dup2(folder, socket.native_handle()), socket.native_handle());
+    ::close(folder);
     thread.begin(id, std::move(socket), {}, std::make_shared<QueueGauge>(0));
-    ::close(descriptor);
     thread.deliver(frames);
   }
   bool until(const std::function<bool()>& condition) { return run_until(io, condition); }
@@ -115,7 +118,7 @@ TEST(IoThread, OneThatHangsIsSeen) {
 
 TEST(IoThread, ASocketThatItCannotTakeIsReportedAsEnded) {
   Home home;
-  home.begin_closed(1);
+  home.begin_unwatchable(1);
   ASSERT_TRUE(home.until([&] { return home.kinds.size() == 1; }));
   EXPECT_EQ(home.kinds.back(), SessionReport::Kind::kEnded);
 }
