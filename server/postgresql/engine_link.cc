@@ -146,9 +146,8 @@ void EngineLink::lose(const std::string& why) {
   if (!is_open()) {
     return;
   }
-  const std::string sentence = why;  // of the connection, perhaps
   close();
-  owner_.on_link_lost(sentence);
+  owner_.on_link_lost(why);
 }
 
 std::string EngineLink::words() const {

@@ -69,7 +69,7 @@ class EngineLink {
   [[nodiscard]] bool send(const char* statement, const PgParameters& parameters);
   // Without a word to the owner: requests without an answer are as after on_link_lost().
   void close();
-  // Closes what is open, and tells the owner.
+  // Closes what is open, and tells the owner. why: a copy of what the connection says of itself.
   void lose(const std::string& why);
 
  private:
