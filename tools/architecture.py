@@ -50,6 +50,7 @@ ROOMS = {
     "server/journal": (PURE, "records, what a store is"),
     "server/coordinator": (PURE, "the deciding machine"),
     "server/engine": (PURE, "what several nodes share"),
+    "server/postgresql": (HOST, "an engine, by libpq"),
     "server/store": (HOST, "SQLite and its thread"),
     "server/link": (HOST, "TLS sessions of devices"),
     "server/watch": (HOST, "HTTP and the web page"),

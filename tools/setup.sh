@@ -6,7 +6,7 @@
 #
 # It brings:
 # 1. Debian packages of tools/packages.txt, in one apt-get install. For `./run demo --board none` they are 119, with
-#    127 MB to fetch; for everything 815, with 1,295 MB (Debian 12). It names the true sizes before it begins.
+#    127 MB to fetch; for everything 831, with 1,321 MB (Debian 12). It names the true sizes before it begins.
 # 2. Source packages in third_party/: Mbed TLS, libsodium and nanopb; for boards lwIP; for the tests promtool of
 #    Prometheus.
 # 3. With npm, where the verb needs it: uPlot, the charts of the server's web page, and rp2040js, the emulator of the

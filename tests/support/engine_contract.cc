@@ -198,6 +198,9 @@ void expect_one_publisher(MakeEngineHarness make) {
   EXPECT_EQ(second.lease.term, first.lease.term + 1);
   EXPECT_EQ(publish(&a, first.lease.term, 2), EngineOutcome::kCut) << "its term is over, though it does not know";
   EXPECT_EQ(publish(&b, second.lease.term, 2), EngineOutcome::kCommitted);
+  engine->pass_lease();
+  EXPECT_EQ(engine->wait(*a.node, a.node->take_lease()).lease.term, second.lease.term + 1);
+  EXPECT_EQ(publish(&a, first.lease.term, 3), EngineOutcome::kCut) << "the lease is its own again, by another term";
 }
 
 }  // namespace gradstream

@@ -150,7 +150,8 @@ def faults_of_needs(machine):
         (("bench", "server"), {host}, {test, "mosquitto", "postgresql-15"}, sources, False),
         (("bench", "server", "--durable-peers"), {host, "mosquitto", "postgresql-15"}, {test, arm}, sources, False),
         (("test", "quick"), {host, test}, {arm, "chromium"}, sources, False),
-        ((), {host, arm, test, "chromium", "clang-tidy", "gnuplot-nox"}, {"mosquitto", "buildah"},
+        ((), {host, arm, test, "chromium", "clang-tidy", "gnuplot-nox", "libpq-dev", "postgresql-15"},
+         {"mosquitto", "buildah"},
          sources | {"lwip", "prometheus"}, True))
     faults = []
     for words, needed, unwanted, wanted_sources, by_npm in cases:

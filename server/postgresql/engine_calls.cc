@@ -1,0 +1,206 @@
+#include "server/postgresql/engine_calls.h"
+
+#include <map>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "server/postgresql/engine_rows.h"
+
+namespace gradstream {
+namespace {
+
+// Kinds of the rows that a read of sums gives.
+constexpr uint64_t kOpenRow = 0;
+constexpr uint64_t kFrontRow = 1;
+
+// One statement sees one moment, and so the fronts and the sums of read_sums are those of one version.
+constexpr std::array<EngineStatement, 8> kStatements = {{
+    {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text)"},
+    {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])"},
+    {"commit",
+     "SELECT * FROM gradstream.commit_batch($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint[], "
+     "$7::bigint[], $8::boolean[], $9::bigint[], $10::boolean[], $11::bytea[], $12::bigint, $13::bigint, $14::bytea)"},
+    {"resolve", "SELECT * FROM gradstream.resolve_batch($1::bigint, $2::text, $3::bigint, $4::bigint)"},
+    {"take_lease", "SELECT * FROM gradstream.take_lease($1::bigint, $2::text, $3::bigint)"},
+    {"read_sums",
+     "SELECT kind, epoch, open_version, batch, previous_batch, on_time, late, content FROM ("
+     "SELECT 0 AS kind, '' AS node, 0::bigint AS epoch, open_version, 0::bigint AS batch, 0::bigint AS previous_batch, "
+     "0::bigint AS on_time, 0::bigint AS late, ''::bytea AS content FROM gradstream.run "
+     "WHERE run = $1::bigint AND open_version = $2::bigint "
+     "UNION ALL SELECT 1, node, epoch, open_version, batch, previous_batch, on_time, late, ''::bytea "
+     "FROM gradstream.front WHERE run = $1::bigint AND open_version = $2::bigint "
+     "UNION ALL SELECT 2, node, epoch, version, batch, 0, 0, 0, content "
+     "FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint) all_rows "
+     "ORDER BY kind, node COLLATE \"C\", epoch, batch"},
+    {"publish", "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bytea)"},
+    {"read_versions",
+     "SELECT version, content FROM gradstream.version WHERE run = $1::bigint AND version >= $2::bigint "
+     "ORDER BY version"},
+}};
+
+// Errors by which PostgreSQL undoes a transaction for another one that has its rows.
+bool is_held(const std::string& sql_state) {
+  return sql_state == "40P01" || sql_state == "40001" || sql_state == "55P03";  // deadlock, serialisation, lock_timeout
+}
+
+FrontRow front_of(PgTable& table, size_t row) {
+  FrontRow front;
+  front.epoch = table.number(row, 1);
+  front.open_version = static_cast<uint32_t>(table.number(row, 2));
+  front.batch = table.number(row, 3);
+  front.previous_batch = table.number(row, 4);
+  front.on_time_count = static_cast<uint32_t>(table.number(row, 5));
+  front.late_count = static_cast<uint32_t>(table.number(row, 6));
+  return front;
+}
+
+std::vector<uint8_t> bytes_of(PgTable& table, size_t row, size_t column) {
+  const std::span<const uint8_t> bytes = table.bytes(row, column);
+  return {bytes.begin(), bytes.end()};
+}
+
+bool read_rows(PgTable& table, const std::vector<uint32_t>& devices, EngineReply* reply) {
+  std::map<uint64_t, DeviceRow> known;
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    if (!decode_engine_row(table.bytes(i, 1), &known[table.number(i, 0)])) {
+      return false;
+    }
+  }
+  for (const uint32_t device : devices) {
+    const auto row = known.find(device);
+    reply->rows.push_back(row == known.end() ? DeviceRow() : row->second);
+  }
+  return true;
+}
+
+void read_sums(PgTable& table, EngineReply* reply) {
+  const bool is_open = table.row_count() > 0 && table.number(0, 0) == kOpenRow;
+  reply->outcome = is_open ? EngineOutcome::kCommitted : EngineOutcome::kCut;
+  for (size_t i = 1; is_open && i < table.row_count(); ++i) {
+    if (table.number(i, 0) == kFrontRow) {
+      reply->fronts.push_back(front_of(table, i));
+    } else {
+      reply->sums.push_back(bytes_of(table, i, 7));
+    }
+  }
+}
+
+// The first column of a function's row.
+EngineOutcome outcome_of(PgTable& table) {
+  switch (table.number(0, 0)) {
+    case 0:
+      return EngineOutcome::kCommitted;
+    case 1:
+      return EngineOutcome::kCut;
+    case 2:
+      return EngineOutcome::kConflict;
+    default:
+      return EngineOutcome::kUnknown;
+  }
+}
+
+bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& devices, EngineReply* reply) {
+  reply->outcome = EngineOutcome::kCommitted;
+  switch (verb) {
+    case EngineVerb::kLoad:
+      return read_rows(table, devices, reply);
+    case EngineVerb::kReadSums:
+      read_sums(table, reply);
+      return true;
+    case EngineVerb::kReadVersions:
+      for (size_t i = 0; i < table.row_count(); ++i) {
+        reply->versions.push_back({static_cast<uint32_t>(table.number(i, 0)), bytes_of(table, i, 1)});
+      }
+      return true;
+    case EngineVerb::kTakeLease:
+    case EngineVerb::kPublish:
+      reply->outcome = outcome_of(table);
+      reply->lease = {table.text(0, 1), table.number(0, 2), table.number(0, 3)};
+      return true;
+    case EngineVerb::kJoin:
+    case EngineVerb::kCommit:
+    case EngineVerb::kResolve:
+      reply->outcome = outcome_of(table);
+      reply->front = front_of(table, 0);
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const std::array<EngineStatement, 8>& engine_statements() { return kStatements; }
+
+PgParameters parameters_of_run(const PostgresOptions& options) {
+  PgParameters parameters;
+  parameters.number(options.run);
+  return parameters;
+}
+
+PgParameters parameters_of_node(const PostgresOptions& options) {
+  PgParameters parameters = parameters_of_run(options);
+  parameters.text(options.node);
+  return parameters;
+}
+
+PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices) {
+  PgParameters parameters = parameters_of_run(options);
+  parameters.numbers(std::vector<uint64_t>(devices.begin(), devices.end()));
+  return parameters;
+}
+
+PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch) {
+  std::vector<uint64_t> devices, sequences, next_sequences;
+  std::vector<bool> opens, next_opens;
+  std::vector<std::vector<uint8_t>> contents;
+  for (const RowChange& change : batch.changes) {
+    GS_ASSERT(devices.empty() || devices.back() < change.device);
+    devices.push_back(change.device);
+    sequences.push_back(change.task_sequence);
+    opens.push_back(change.is_open);
+    next_sequences.push_back(change.row.task.sequence);
+    next_opens.push_back(change.row.task.is_open);
+    contents.push_back(encode_engine_row(change.row));
+  }
+  PgParameters parameters = parameters_of_node(options);
+  parameters.number(batch.epoch);
+  parameters.number(batch.open_version);
+  parameters.number(batch.number);
+  parameters.numbers(devices);
+  parameters.numbers(sequences);
+  parameters.flags(opens);
+  parameters.numbers(next_sequences);
+  parameters.flags(next_opens);
+  parameters.all_bytes(contents);
+  parameters.number(batch.on_time_count);
+  parameters.number(batch.late_count);
+  if (batch.sum.empty()) {
+    parameters.no_bytes();
+  } else {
+    parameters.bytes(batch.sum);
+  }
+  return parameters;
+}
+
+// A batch that the server has undone for other transactions' sake may be sent again, so it is a conflict. A question
+// is not: its conflict says that nobody can tell.
+bool read_engine_reply(EngineVerb verb, const PgAnswer& answer, const std::vector<uint32_t>& devices,
+                       EngineReply* reply) {
+  if (answer.is_doubtful) {
+    return true;
+  }
+  if (answer.table == nullptr) {
+    if (verb == EngineVerb::kCommit && is_held(answer.sql_state)) {
+      reply->outcome = EngineOutcome::kConflict;
+    }
+    return true;
+  }
+  PgTable table(answer.table);
+  if (read_table(verb, table, devices, reply) && table.is_sound()) {
+    return true;
+  }
+  *reply = EngineReply();
+  return false;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,39 @@
+// The calls of an engine as statements, and their answers as replies.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_CALLS_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_CALLS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/engine/engine.h"
+#include "server/postgresql/engine_link.h"
+#include "server/postgresql/pg_values.h"
+
+namespace gradstream {
+
+enum class EngineVerb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
+
+// Prepared at each connection.
+struct EngineStatement {
+  const char* name;
+  const char* text;
+};
+// By the number of the verb.
+const std::array<EngineStatement, 8>& engine_statements();
+
+// The parameters of a call, but for what every call of a node begins with: run, or run and node.
+PgParameters parameters_of_node(const PostgresOptions& options);
+PgParameters parameters_of_run(const PostgresOptions& options);
+PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch);
+PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices);
+
+// The outcome and the parts of the reply to a call. devices: those that a load asks for. False: the rows are none that
+// this release can read, and the reply knows nothing.
+bool read_engine_reply(EngineVerb verb, const PgAnswer& answer, const std::vector<uint32_t>& devices,
+                       EngineReply* reply);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_CALLS_H_

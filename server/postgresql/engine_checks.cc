@@ -1,0 +1,77 @@
+#include "server/postgresql/engine_checks.h"
+
+namespace gradstream {
+namespace {
+
+std::string release_of(uint64_t version_number) {
+  return std::to_string(version_number / 10'000) + "." + std::to_string(version_number % 10'000);
+}
+
+Objection check_durability(const EngineFacts& facts) {
+  if (facts.standby_names.empty()) {
+    return "the engine has no synchronous standby (synchronous_standby_names is empty): a fail-over would lose updates "
+           "that were acknowledged. Set synchronous_standby_names on the primary, or engine_durability = \"storage\" "
+           "where the storage below the server is replicated.";
+  }
+  if (!facts.may_see_standbys) {
+    return "the engine's role may not see the standbys of its server. Run on the primary: GRANT pg_read_all_stats TO "
+           "that role.";
+  }
+  if (facts.standby_count == 0) {
+    return "none of the engine's synchronous standbys (" + facts.standby_names +
+           ") is connected, and at least 1 must be. Start a standby, or repair its connection to the primary.";
+  }
+  return {};
+}
+
+Objection check_schema(const EngineFacts& facts, const EngineDemands& demands) {
+  if (!facts.has_schema) {
+    return "the engine's database has no schema gradstream. Name the database that was initialised, or initialise this "
+           "one.";
+  }
+  if (facts.schema_version > kEngineSchemaVersion) {
+    return "the engine's schema is of version " + std::to_string(facts.schema_version) +
+           ", and this release knows up to " + std::to_string(kEngineSchemaVersion) + ". Install a newer release.";
+  }
+  if (facts.schema_version < kEngineSchemaVersion) {
+    return "the engine's schema is of version " + std::to_string(facts.schema_version) + ", and this release needs " +
+           std::to_string(kEngineSchemaVersion) + ". Bring the schema to it first.";
+  }
+  if (!demands.incarnation.empty() && facts.incarnation != demands.incarnation) {
+    return "the engine is another one (incarnation " + facts.incarnation + ", and " + demands.incarnation +
+           " before): the database was initialised anew, or the address leads to another cluster. Correct the address, "
+           "or start this node again.";
+  }
+  if (!facts.has_run) {
+    return "the engine does not know run " + std::to_string(demands.run) + ". Start the run on this engine first.";
+  }
+  return {};
+}
+
+}  // namespace
+
+Objection check_engine(const EngineFacts& facts, const EngineDemands& demands) {
+  if (facts.server_version < kEngineServerMin) {
+    return "the engine's server is PostgreSQL " + release_of(facts.server_version) +
+           ", and the oldest that serves is " + release_of(kEngineServerMin) + ". Upgrade the server.";
+  }
+  if (facts.is_read_only) {
+    return "the engine's server is read-only: it is a standby, or default_transaction_read_only is on. Name all "
+           "servers in the address, with target_session_attrs=read-write.";
+  }
+  if (!facts.has_fsync) {
+    return "the engine's server runs with fsync off, and a power cut would destroy it. Set fsync = on.";
+  }
+  if (!facts.has_full_page_writes) {
+    return "the engine's server runs with full_page_writes off, and a power cut would damage its pages. Set "
+           "full_page_writes = on.";
+  }
+  if (demands.durability == EngineDurability::kStandby) {
+    if (Objection objection = check_durability(facts)) {
+      return objection;
+    }
+  }
+  return check_schema(facts, demands);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,50 @@
+// Whether a PostgreSQL server keeps what the engine promises: it is asked at each connection, and refused by name.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_CHECKS_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/base/objection.h"
+
+namespace gradstream {
+
+// The oldest server, as server_version_num has it. Reason: the oldest release that every test has run on, and the one
+// of Debian 12.
+inline constexpr uint64_t kEngineServerMin = 150000;
+// Of the tables and functions in engine_schema.cc.
+inline constexpr uint64_t kEngineSchemaVersion = 1;
+
+// Who answers for a transaction that outlives the death of the primary's machine.
+enum class EngineDurability : uint8_t {
+  kStandby,  // a synchronous standby, which the server has to show
+  kStorage,  // the storage below the server, by the operator's word: a managed service that replicates it
+};
+
+// What a server says of itself.
+struct EngineFacts {
+  uint64_t server_version = 0;  // server_version_num
+  bool is_read_only = false;    // a standby, or default_transaction_read_only
+  bool has_fsync = false;
+  bool has_full_page_writes = false;
+  bool may_see_standbys = false;  // of the role: pg_read_all_stats
+  std::string standby_names;      // synchronous_standby_names
+  uint64_t standby_count = 0;     // synchronous ones that are connected
+  bool has_schema = false;
+  uint64_t schema_version = 0;
+  std::string incarnation;  // drawn when the schema was made
+  bool has_run = false;
+};
+
+struct EngineDemands {
+  EngineDurability durability = EngineDurability::kStandby;
+  std::string incarnation;  // of the connection before; empty: there was none
+  uint32_t run = 0;
+};
+
+// An objection begins with what is wrong, and names value, limit and remedy.
+Objection check_engine(const EngineFacts& facts, const EngineDemands& demands);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_CHECKS_H_

@@ -1,0 +1,321 @@
+#include "server/postgresql/engine_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <libpq-fe.h>
+
+#include "runtime/base/status.h"
+#include "server/postgresql/engine_calls.h"
+
+namespace gradstream {
+namespace {
+
+// Shares of the deadline. A statement that waits for another one's rows gives up first, then any statement, and then
+// the node itself: so an answer is there before its call is given up. A server that says nothing is left for the next
+// one of the address after a quarter.
+constexpr uint32_t kLockShare = 2;
+constexpr uint32_t kSilenceShare = 4;
+
+// What a session runs with, whatever the role's or the database's defaults are, and what the server says of itself.
+constexpr char kFacts[] =
+    "SELECT current_setting('server_version_num')::bigint, "
+    "pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean, "
+    "current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, "
+    "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_setting('synchronous_standby_names'), "
+    "(SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
+    "to_regclass('gradstream.cluster') IS NOT NULL, "
+    "set_config('lock_timeout', $1::text, false), set_config('statement_timeout', $2::text, false), "
+    "set_config('idle_in_transaction_session_timeout', $2::text, false), "
+    "set_config('synchronous_commit', 'on', false), set_config('client_min_messages', 'warning', false), "
+    "set_config('default_transaction_isolation', 'read committed', false)";
+constexpr char kClusterFacts[] =
+    "SELECT schema_version, incarnation, EXISTS (SELECT FROM gradstream.run WHERE run = $1::bigint) "
+    "FROM gradstream.cluster";
+constexpr uint32_t kFactsCheck = 0;
+constexpr uint32_t kClusterCheck = 1;
+
+std::string field_of(const PGresult* result, int field) {
+  const char* text = PQresultErrorField(result, field);
+  return text == nullptr ? "" : text;
+}
+
+// Whether the server has ended the session with the error.
+bool is_fatal(const PGresult* result) {
+  const std::string severity = field_of(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+  return severity != "ERROR";
+}
+
+bool send_query(PGconn* connection, const char* query, const PgParameters& parameters) {
+  return PQsendQueryParams(connection, query, parameters.count(), nullptr, parameters.pointers().data(),
+                           parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
+         PQpipelineSync(connection) == 1;
+}
+
+}  // namespace
+
+EngineLink::EngineLink(asio::io_context& io, const PostgresOptions& options, LinkOwner& owner)
+    : descriptor_(io), timer_(io), options_(options), owner_(owner) {}
+
+EngineLink::~EngineLink() { close(); }
+
+// ---- Connection ----
+
+void EngineLink::open() {
+  GS_ASSERT(!is_open());
+  life_ = std::make_shared<bool>(true);
+  state_ = State::kConnecting;
+  const std::string silence_ms = std::to_string(options_.deadline_ms / kSilenceShare);
+  const std::string name = "gradstream " + options_.node;
+  const char* const keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", nullptr};
+  const char* const values[] = {options_.server.c_str(), name.c_str(), "UTF8", silence_ms.c_str(), nullptr};
+  connection_ = PQconnectStartParams(keys, values, 1);
+  timer_.expires_after(std::chrono::milliseconds(options_.deadline_ms));
+  timer_.async_wait([this, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
+    if (!error && !life.expired()) {
+      lose("the engine gave no connection in " + std::to_string(options_.deadline_ms) + " ms");
+    }
+  });
+  // The owner is told later, never inside open().
+  asio::post(descriptor_.get_executor(), [this, life = std::weak_ptr<bool>(life_)] {
+    if (life.expired()) {
+      return;
+    }
+    if (PQstatus(connection_) == CONNECTION_BAD) {
+      lose(words());
+      return;
+    }
+    PQsetNoticeReceiver(connection_, &EngineLink::on_notice, this);
+    watch(true, &EngineLink::connect_further);
+  });
+}
+
+// libpq may close the socket and take another one in each step, so it is released before.
+void EngineLink::connect_further() {
+  descriptor_.release();
+  switch (PQconnectPoll(connection_)) {
+    case PGRES_POLLING_READING:
+      watch(false, &EngineLink::connect_further);
+      break;
+    case PGRES_POLLING_WRITING:
+      watch(true, &EngineLink::connect_further);
+      break;
+    case PGRES_POLLING_OK:
+      begin_checks();
+      break;
+    default:
+      lose(words());
+  }
+}
+
+void EngineLink::watch(bool for_write, void (EngineLink::*then)()) {
+  ErrorCode error;
+  if (!descriptor_.is_open()) {
+    descriptor_.assign(PQsocket(connection_), error);
+  }
+  if (error) {
+    lose("the engine's socket cannot be watched: " + error.message());
+    return;
+  }
+  using Descriptor = asio::posix::stream_descriptor;
+  descriptor_.async_wait(for_write ? Descriptor::wait_write : Descriptor::wait_read,
+                         [this, then, life = std::weak_ptr<bool>(life_)](ErrorCode failure) {
+                           if (!failure && !life.expired()) {
+                             (this->*then)();
+                           }
+                         });
+}
+
+void EngineLink::close() {
+  life_.reset();
+  timer_.cancel();
+  if (descriptor_.is_open()) {
+    descriptor_.release();
+  }
+  PQclear(std::exchange(result_, nullptr));
+  PQfinish(std::exchange(connection_, nullptr));
+  state_ = State::kClosed;
+  is_write_watched_ = is_doubtful_ = false;
+  under_way_ = check_ = 0;
+}
+
+void EngineLink::lose(const std::string& why) {
+  if (!is_open()) {
+    return;
+  }
+  close();
+  owner_.on_link_lost(why);
+}
+
+std::string EngineLink::words() const {
+  std::string words = PQerrorMessage(connection_);
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  words.erase(words.find_last_not_of(' ') + 1);
+  return words.empty() ? "the engine has ended the connection" : words;
+}
+
+// ---- Checks ----
+
+void EngineLink::begin_checks() {
+  state_ = State::kChecking;
+  facts_ = EngineFacts();
+  PgParameters times;
+  times.text(std::to_string(options_.deadline_ms / kLockShare));
+  times.text(std::to_string(options_.deadline_ms / 4 * 3));
+  PgParameters run;
+  run.number(options_.run);
+  bool is_sent = PQsetnonblocking(connection_, 1) == 0 && PQenterPipelineMode(connection_) == 1 &&
+                 send_query(connection_, kFacts, times) && send_query(connection_, kClusterFacts, run);
+  under_way_ = 2;
+  for (const EngineStatement& one : engine_statements()) {
+    is_sent =
+        is_sent && PQsendPrepare(connection_, one.name, one.text, 0, nullptr) == 1 && PQpipelineSync(connection_) == 1;
+    ++under_way_;
+  }
+  if (!is_sent) {
+    lose(words());
+    return;
+  }
+  watch(false, &EngineLink::on_readable);
+  flush();
+}
+
+// The answers to begin_checks(), in its order.
+void EngineLink::take_check(const PgAnswer& answer) {
+  const uint32_t check = check_++;
+  if (check == kClusterCheck && answer.table == nullptr) {
+    facts_.has_schema = false;  // its tables are missing, or the role may not read them
+  } else if (answer.table == nullptr) {
+    lose("the engine refuses what it is asked at a connection (SQLSTATE " + answer.sql_state + ")");
+    return;
+  }
+  if (check == kFactsCheck) {
+    PgTable table(answer.table);
+    facts_.server_version = table.number(0, 0);
+    facts_.is_read_only = table.flag(0, 1);
+    facts_.has_fsync = table.flag(0, 2);
+    facts_.has_full_page_writes = table.flag(0, 3);
+    facts_.may_see_standbys = table.flag(0, 4);
+    facts_.standby_names = table.text(0, 5);
+    facts_.standby_count = table.number(0, 6);
+    facts_.has_schema = table.flag(0, 7);
+  } else if (check == kClusterCheck) {
+    if (facts_.has_schema) {
+      PgTable table(answer.table);
+      facts_.schema_version = table.number(0, 0);
+      facts_.incarnation = table.text(0, 1);
+      facts_.has_run = table.flag(0, 2);
+    }
+    const Objection objection = check_engine(facts_, {options_.durability, incarnation_, options_.run});
+    if (objection) {
+      lose(objection.sentence);
+      return;
+    }
+    incarnation_ = facts_.incarnation;
+  }
+  if (under_way_ == 0) {
+    state_ = State::kReady;
+    timer_.cancel();
+    owner_.on_link_ready();
+  }
+}
+
+// ---- Requests ----
+
+bool EngineLink::send(const char* statement, const PgParameters& parameters) {
+  GS_ASSERT(is_ready());
+  const bool is_sent = PQsendQueryPrepared(connection_, statement, parameters.count(), parameters.pointers().data(),
+                                           parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
+                       PQpipelineSync(connection_) == 1;
+  ++under_way_;
+  if (!is_sent) {
+    lose(words());
+    return false;
+  }
+  const std::weak_ptr<bool> life = life_;
+  flush();
+  return !life.expired();
+}
+
+void EngineLink::flush() {
+  const int left = PQflush(connection_);
+  if (left < 0) {
+    lose(words());
+  } else if (left > 0 && !is_write_watched_) {
+    is_write_watched_ = true;
+    watch(true, &EngineLink::on_writable);
+  }
+}
+
+void EngineLink::on_writable() {
+  is_write_watched_ = false;
+  flush();
+}
+
+void EngineLink::on_readable() {
+  const std::weak_ptr<bool> life = life_;
+  const bool is_alive = PQconsumeInput(connection_) == 1;
+  read();
+  if (life.expired()) {
+    return;
+  }
+  if (!is_alive || PQstatus(connection_) == CONNECTION_BAD) {
+    lose(words());
+    return;
+  }
+  watch(false, &EngineLink::on_readable);
+  flush();
+}
+
+// Takes what has come as a whole. libpq gives a request's result, then null, then the end of its transaction.
+void EngineLink::read() {
+  const std::weak_ptr<bool> life = life_;
+  int null_count = 0;
+  while (!life.expired() && under_way_ > 0 && null_count < 2 && PQisBusy(connection_) == 0) {
+    PGresult* const result = PQgetResult(connection_);
+    null_count = result == nullptr ? null_count + 1 : 0;
+    if (result == nullptr) {
+      continue;
+    }
+    if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
+      PQclear(result);
+      on_transaction_end();
+    } else if (PQresultStatus(result) == PGRES_FATAL_ERROR && is_fatal(result)) {
+      PQclear(result);
+      lose(words());
+    } else {
+      PQclear(std::exchange(result_, result));
+    }
+  }
+}
+
+void EngineLink::on_transaction_end() {
+  const std::unique_ptr<PGresult, decltype(&PQclear)> result(std::exchange(result_, nullptr), &PQclear);
+  PgAnswer answer;
+  answer.is_doubtful = std::exchange(is_doubtful_, false);
+  const ExecStatusType status = PQresultStatus(result.get());
+  if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
+    answer.table = result.get();
+  } else {
+    answer.sql_state = field_of(result.get(), PG_DIAG_SQLSTATE);
+  }
+  --under_way_;
+  if (state_ == State::kChecking) {
+    take_check(answer);
+  } else {
+    owner_.on_link_answer(answer);
+  }
+}
+
+// Inside libpq: what comes is of the oldest request.
+void EngineLink::on_notice(void* self, const pg_result* notice) {
+  const std::string severity = field_of(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity != "NOTICE" && severity != "INFO" && severity != "LOG" && severity != "DEBUG") {
+    static_cast<EngineLink*>(self)->is_doubtful_ = true;
+  }
+}
+
+}  // namespace gradstream

@@ -1,0 +1,109 @@
+// One connection to PostgreSQL: it is made, checked and then used, without ever waiting on its thread.
+//
+//   open() --> connecting --> checking --> ready: send() ... on_link_answer(), in the order of the requests
+//                  |             |           |
+//                  '-------------+-----------'--> on_link_lost(): nothing more comes; open() begins anew
+//
+// Each request is one prepared statement and one transaction, in pipeline mode: any number of them may be under way.
+// An answer comes when its transaction has ended, for the rows of a statement come before its commit.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_LINK_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/base/asio_alias.h"
+#include "server/postgresql/engine_checks.h"
+#include "server/postgresql/pg_values.h"
+
+struct pg_conn;
+struct pg_result;
+
+namespace gradstream {
+
+// Bounds every wait on the engine: a connection with its checks, and a call from the moment it is made. Reason: longer
+// than a fail-over that a manager of PostgreSQL does at once, shorter than a device waits for its Ack.
+inline constexpr uint32_t kEngineDeadlineMs = 10'000;
+
+struct PostgresOptions {
+  std::string server;  // as libpq takes it: key=value or a URI, of one server or of several. No password: pgpass has it
+  uint32_t run = 0;
+  std::string node;  // its name in the cluster; two nodes of one name fence each other
+  EngineDurability durability = EngineDurability::kStandby;
+  uint32_t deadline_ms = kEngineDeadlineMs;
+  uint32_t lease_ms = 3'000;  // Reason: three renewals a second apart may be late before another node takes over
+};
+
+// What became of a request.
+struct PgAnswer {
+  const pg_result* table = nullptr;  // its rows, if it was executed; else null
+  std::string sql_state;             // of the error that undid it; empty: there was none
+  // The server warned in its transaction: the wait for the standby was cut, so that the commit may be the primary's
+  // alone. No statement of ours warns otherwise, and the words of a warning depend on the server's language.
+  bool is_doubtful = false;
+};
+
+class LinkOwner {
+ public:
+  virtual ~LinkOwner() = default;
+  virtual void on_link_ready() = 0;
+  // To the oldest request that has none. The answer holds during the call.
+  virtual void on_link_answer(const PgAnswer& answer) = 0;
+  // Requests without an answer may have happened or not, or still will. why: a sentence.
+  virtual void on_link_lost(const std::string& why) = 0;
+};
+
+class EngineLink {
+ public:
+  EngineLink(asio::io_context& io, const PostgresOptions& options, LinkOwner& owner);
+  ~EngineLink();
+  EngineLink(const EngineLink&) = delete;
+  EngineLink& operator=(const EngineLink&) = delete;
+
+  // Only where nothing is open. Blocks while libpq looks up a name, so an address or a name of /etc/hosts is better.
+  void open();
+  bool is_open() const { return state_ != State::kClosed; }
+  bool is_ready() const { return state_ == State::kReady; }
+  // Only where is_ready(). statement: a name of engine_statements(). False: the link is lost, as the owner was told.
+  [[nodiscard]] bool send(const char* statement, const PgParameters& parameters);
+  // Without a word to the owner: requests without an answer are as after on_link_lost().
+  void close();
+  // Closes what is open, and tells the owner. why: a copy of what the connection says of itself.
+  void lose(const std::string& why);
+
+ private:
+  enum class State : uint8_t { kClosed, kConnecting, kChecking, kReady };
+
+  void connect_further();
+  void begin_checks();
+  void take_check(const PgAnswer& answer);
+  void watch(bool for_write, void (EngineLink::*then)());
+  void flush();
+  void read();
+  void on_readable();
+  void on_writable();
+  void on_result(const pg_result* result);
+  void on_transaction_end();
+  std::string words() const;
+  static void on_notice(void* self, const pg_result* notice);
+
+  asio::posix::stream_descriptor descriptor_;  // of libpq's socket, which libpq closes
+  SteadyTimer timer_;                          // of connection and checks
+  const PostgresOptions options_;
+  LinkOwner& owner_;
+  State state_ = State::kClosed;
+  pg_conn* connection_ = nullptr;
+  std::shared_ptr<bool> life_;  // of this connection: a handler of an older one finds it gone
+  bool is_write_watched_ = false;
+  uint64_t under_way_ = 0;  // requests without an answer, checks among them
+  uint32_t check_ = 0;      // answered
+  EngineFacts facts_;
+  std::string incarnation_;      // of the first connection
+  pg_result* result_ = nullptr;  // of the oldest request, until its transaction has ended
+  bool is_doubtful_ = false;     // the oldest request is
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_LINK_H_

@@ -1,0 +1,187 @@
+#include "server/postgresql/engine_postgres.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gradstream {
+namespace {
+
+EngineReply unknown(EngineTicket ticket) {
+  EngineReply reply;
+  reply.ticket = ticket;
+  return reply;
+}
+
+}  // namespace
+
+PostgresEngine::PostgresEngine(asio::io_context& io, const PostgresOptions& options, std::function<void()> on_change)
+    : options_(options),
+      on_change_(std::move(on_change)),
+      link_(io, options_, *this),
+      deadline_timer_(io),
+      pause_timer_(io) {
+  link_.open();
+}
+
+PostgresEngine::~PostgresEngine() { life_.reset(); }
+
+// ---- Calls ----
+
+EngineTicket PostgresEngine::join() { return submit(EngineVerb::kJoin, parameters_of_node(options_)); }
+
+EngineTicket PostgresEngine::load(const std::vector<uint32_t>& devices) {
+  return submit(EngineVerb::kLoad, parameters_of_devices(options_, devices), devices);
+}
+
+EngineTicket PostgresEngine::commit(const EngineBatch& batch) {
+  return submit(EngineVerb::kCommit, parameters_of_batch(options_, batch));
+}
+
+EngineTicket PostgresEngine::resolve(uint64_t epoch, uint64_t number) {
+  PgParameters parameters = parameters_of_node(options_);
+  parameters.number(epoch);
+  parameters.number(number);
+  return submit(EngineVerb::kResolve, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::take_lease() {
+  PgParameters parameters = parameters_of_node(options_);
+  parameters.number(options_.lease_ms);
+  return submit(EngineVerb::kTakeLease, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::read_sums(uint32_t version) {
+  PgParameters parameters = parameters_of_run(options_);
+  parameters.number(version);
+  return submit(EngineVerb::kReadSums, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::publish(uint64_t term, const PublishedVersion& next) {
+  PgParameters parameters = parameters_of_node(options_);
+  parameters.number(term);
+  parameters.number(next.version);
+  parameters.bytes(next.record);
+  return submit(EngineVerb::kPublish, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::read_versions(uint32_t from) {
+  PgParameters parameters = parameters_of_run(options_);
+  parameters.number(from);
+  return submit(EngineVerb::kReadVersions, std::move(parameters));
+}
+
+std::vector<EngineReply> PostgresEngine::take_replies() { return std::exchange(replies_, {}); }
+
+EngineTicket PostgresEngine::submit(EngineVerb verb, PgParameters parameters, std::vector<uint32_t> devices) {
+  const EngineTicket ticket = ++last_ticket_;
+  if (waiting_.size() + under_way_.size() >= kEngineCallCountMax) {
+    replies_.push_back(unknown(ticket));
+    return ticket;
+  }
+  const Time end = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.deadline_ms);
+  waiting_.push_back({ticket, verb, std::move(parameters), std::move(devices), end});
+  if (waiting_.size() + under_way_.size() == 1) {
+    watch_deadline();
+  }
+  send_waiting();
+  return ticket;
+}
+
+void PostgresEngine::send_waiting() {
+  while (!waiting_.empty() && link_.is_ready()) {
+    under_way_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    const Call& call = under_way_.back();
+    if (!link_.send(engine_statements()[static_cast<size_t>(call.verb)].name, call.parameters)) {
+      return;
+    }
+  }
+}
+
+void PostgresEngine::reply(EngineReply reply) {
+  replies_.push_back(std::move(reply));
+  if (on_change_) {
+    on_change_();
+  }
+}
+
+void PostgresEngine::give_up(std::deque<Call>* calls) {
+  for (const Call& call : std::exchange(*calls, {})) {
+    reply(unknown(call.ticket));
+  }
+}
+
+// ---- The link ----
+
+void PostgresEngine::on_link_ready() {
+  ++connection_count_;
+  pause_ms_ = kEnginePauseFirstMs;
+  send_waiting();
+  if (on_change_) {
+    on_change_();
+  }
+}
+
+void PostgresEngine::on_link_answer(const PgAnswer& answer) {
+  const Call call = std::move(under_way_.front());
+  under_way_.pop_front();
+  EngineReply made;
+  const bool is_readable = read_engine_reply(call.verb, answer, call.devices, &made);
+  made.ticket = call.ticket;
+  if (!answer.sql_state.empty()) {
+    trouble_ = "the engine has undone a call (SQLSTATE " + answer.sql_state + ")";
+  } else if (answer.is_doubtful) {
+    trouble_ = "the engine's wait for its standby was cut: whether a call is durable is asked again";
+  }
+  reply(std::move(made));
+  if (!is_readable) {
+    link_.lose("the engine's rows are of a newer release, or damaged. Install the newest release on this node.");
+  }
+}
+
+void PostgresEngine::on_link_lost(const std::string& why) {
+  trouble_ = why;
+  give_up(&under_way_);
+  connect_later();
+}
+
+void PostgresEngine::connect_later() {
+  pause_timer_.expires_after(std::chrono::milliseconds(pause_ms_));
+  pause_ms_ = std::min(2 * pause_ms_, kEnginePauseLastMs);
+  pause_timer_.async_wait([this, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
+    if (!error && !life.expired()) {
+      link_.open();
+    }
+  });
+}
+
+// ---- Deadlines: of the oldest call, since all have the same one ----
+
+void PostgresEngine::watch_deadline() {
+  if (waiting_.empty() && under_way_.empty()) {
+    return;
+  }
+  deadline_timer_.expires_at(under_way_.empty() ? waiting_.front().end : under_way_.front().end);
+  deadline_timer_.async_wait([this, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
+    if (!error && !life.expired()) {
+      on_deadline();
+    }
+  });
+}
+
+// The timer may stand at the end of a call that is answered: it is not moved with every answer.
+void PostgresEngine::on_deadline() {
+  const Time now = std::chrono::steady_clock::now();
+  if (!under_way_.empty() && under_way_.front().end <= now) {
+    link_.lose("the engine did not answer in " + std::to_string(options_.deadline_ms) + " ms");
+  }
+  std::deque<Call> late;
+  while (!waiting_.empty() && waiting_.front().end <= now) {
+    late.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  give_up(&late);
+  watch_deadline();
+}
+
+}  // namespace gradstream

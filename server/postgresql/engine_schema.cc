@@ -1,0 +1,310 @@
+#include "server/postgresql/engine_schema.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include "server/engine/engine.h"
+#include "server/postgresql/engine_checks.h"
+
+namespace gradstream {
+namespace {
+
+// What the functions return as the outcome of a call.
+static_assert(static_cast<int>(EngineOutcome::kCommitted) == 0);
+static_assert(static_cast<int>(EngineOutcome::kCut) == 1);
+static_assert(static_cast<int>(EngineOutcome::kConflict) == 2);
+static_assert(kEngineSchemaVersion == 1, "the text below says which version it makes");
+
+// Rows that change with each batch leave room for their next versions in the same page, so that no index changes.
+constexpr char kTables[] = R"sql(
+CREATE SCHEMA gradstream;
+CREATE TABLE gradstream.cluster(
+  is_it boolean PRIMARY KEY DEFAULT true CHECK (is_it),
+  schema_version bigint NOT NULL,
+  incarnation text NOT NULL);
+INSERT INTO gradstream.cluster(schema_version, incarnation) VALUES (1, gen_random_uuid()::text);
+CREATE TABLE gradstream.run(
+  run bigint PRIMARY KEY,
+  open_version bigint NOT NULL DEFAULT 0,
+  leader text NOT NULL DEFAULT '',
+  term bigint NOT NULL DEFAULT 0,
+  lease_until timestamptz NOT NULL DEFAULT 'epoch') WITH (fillfactor = 10);
+CREATE TABLE gradstream.run_device(
+  run bigint, device bigint,
+  task_sequence bigint NOT NULL,
+  is_open boolean NOT NULL,
+  content bytea NOT NULL,
+  PRIMARY KEY (run, device)) WITH (fillfactor = 70);
+CREATE TABLE gradstream.front(
+  run bigint, node text,
+  epoch bigint NOT NULL,
+  open_version bigint NOT NULL,
+  batch bigint NOT NULL,
+  previous_batch bigint NOT NULL,
+  on_time bigint NOT NULL,
+  late bigint NOT NULL,
+  PRIMARY KEY (run, node)) WITH (fillfactor = 10);
+CREATE TABLE gradstream.partial(
+  run bigint, version bigint, node text, epoch bigint, batch bigint,
+  content bytea NOT NULL,
+  PRIMARY KEY (run, version, node, epoch, batch));
+ALTER TABLE gradstream.partial ALTER content SET STORAGE EXTERNAL;
+CREATE TABLE gradstream.version(
+  run bigint, version bigint,
+  term bigint NOT NULL,
+  content bytea NOT NULL,
+  PRIMARY KEY (run, version));
+CREATE TYPE gradstream.front_reply AS (outcome integer, epoch bigint, open_version bigint, batch bigint,
+  previous_batch bigint, on_time bigint, late bigint);
+CREATE TYPE gradstream.lease_reply AS (outcome integer, leader text, term bigint, until_ms bigint);
+)sql";
+
+// The run's row is locked before the front's, as publish_version() does. So a new front finds the open version. The
+// version cannot move before the front's row is there.
+constexpr char kJoin[] = R"sql(
+CREATE FUNCTION gradstream.join_run(the_run bigint, the_node text) RETURNS gradstream.front_reply
+LANGUAGE plpgsql AS $$
+DECLARE
+  now_open bigint;
+  f gradstream.front;
+BEGIN
+  SELECT r.open_version INTO now_open FROM gradstream.run r WHERE r.run = the_run FOR SHARE;
+  INSERT INTO gradstream.front AS old VALUES (the_run, the_node, 1, now_open, 0, 0, 0, 0)
+  ON CONFLICT (run, node) DO UPDATE SET
+    epoch = old.epoch + 1, previous_batch = old.batch, batch = 0, open_version = now_open,
+    on_time = CASE WHEN old.open_version = now_open THEN old.on_time ELSE 0 END,
+    late = CASE WHEN old.open_version = now_open THEN old.late ELSE 0 END
+  RETURNING * INTO f;
+  RETURN (0, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
+END $$;
+)sql";
+
+// The front's row comes first: it is the fence that publish_version() moves. Rows of devices are locked in their order,
+// so that two batches with the same devices cannot wait for each other. A device without a row gets one. Where another
+// batch gives it one at the same time, the block takes back what it has written.
+constexpr char kCommit[] = R"sql(
+CREATE FUNCTION gradstream.commit_batch(the_run bigint, the_node text, the_epoch bigint, the_version bigint,
+  the_number bigint, devices bigint[], sequences bigint[], opens boolean[], next_sequences bigint[],
+  next_opens boolean[], contents bytea[], more_on_time bigint, more_late bigint, the_sum bytea)
+RETURNS gradstream.front_reply LANGUAGE plpgsql AS $$
+DECLARE
+  f gradstream.front;
+  known bigint;
+  fitting bigint;
+  added bigint;
+BEGIN
+  SELECT * INTO f FROM gradstream.front o WHERE o.run = the_run AND o.node = the_node FOR UPDATE;
+  IF NOT FOUND OR f.epoch <> the_epoch OR f.open_version <> the_version OR f.batch + 1 <> the_number THEN
+    RETURN (1, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
+  END IF;
+  SELECT count(*), count(*) FILTER (WHERE l.task_sequence = c.sequence AND l.is_open = c.is_open) INTO known, fitting
+  FROM (SELECT d.device, d.task_sequence, d.is_open FROM gradstream.run_device d
+        WHERE d.run = the_run AND d.device = ANY (devices) ORDER BY d.device FOR UPDATE) l
+  JOIN unnest(devices, sequences, opens) c(device, sequence, is_open) ON c.device = l.device;
+  IF fitting <> known THEN
+    RETURN (2, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
+  END IF;
+  IF known < cardinality(devices) THEN
+    BEGIN
+      INSERT INTO gradstream.run_device
+      SELECT the_run, c.device, c.next_sequence, c.next_open, c.content
+      FROM unnest(devices, sequences, opens, next_sequences, next_opens, contents)
+        c(device, sequence, is_open, next_sequence, next_open, content)
+      WHERE c.sequence = 0 AND NOT c.is_open
+        AND NOT EXISTS (SELECT FROM gradstream.run_device k WHERE k.run = the_run AND k.device = c.device)
+      ORDER BY c.device ON CONFLICT DO NOTHING;
+      GET DIAGNOSTICS added = ROW_COUNT;
+      IF known + added <> cardinality(devices) THEN
+        RAISE EXCEPTION USING ERRCODE = 'GS001';
+      END IF;
+    EXCEPTION WHEN SQLSTATE 'GS001' THEN
+      RETURN (2, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
+    END;
+  END IF;
+  IF known > 0 THEN
+    UPDATE gradstream.run_device d SET task_sequence = c.sequence, is_open = c.is_open, content = c.content
+    FROM unnest(devices, next_sequences, next_opens, contents) c(device, sequence, is_open, content)
+    WHERE d.run = the_run AND d.device = c.device;
+  END IF;
+  UPDATE gradstream.front o SET batch = the_number, on_time = o.on_time + more_on_time, late = o.late + more_late
+  WHERE o.run = the_run AND o.node = the_node RETURNING * INTO f;
+  IF the_sum IS NOT NULL THEN
+    INSERT INTO gradstream.partial VALUES (the_run, the_version, the_node, the_epoch, the_number, the_sum);
+  END IF;
+  RETURN (0, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
+END $$;
+)sql";
+
+// A batch that is still running holds the front's row, and this waits for its end. A batch that comes to the row later
+// finds another epoch. The row is written whatever the answer is, so that the answer waits for the standby. Reason: the
+// batch that it tells of may be committed on the primary alone.
+constexpr char kResolve[] = R"sql(
+CREATE FUNCTION gradstream.resolve_batch(the_run bigint, the_node text, the_epoch bigint, the_number bigint)
+RETURNS gradstream.front_reply LANGUAGE plpgsql AS $$
+DECLARE
+  now_open bigint;
+  f gradstream.front;
+BEGIN
+  SELECT * INTO f FROM gradstream.front o WHERE o.run = the_run AND o.node = the_node FOR UPDATE;
+  IF f.epoch = the_epoch THEN
+    SELECT r.open_version INTO now_open FROM gradstream.run r WHERE r.run = the_run;
+    UPDATE gradstream.front o SET epoch = o.epoch + 1, previous_batch = o.batch, batch = 0, open_version = now_open,
+      on_time = CASE WHEN o.open_version = now_open THEN o.on_time ELSE 0 END,
+      late = CASE WHEN o.open_version = now_open THEN o.late ELSE 0 END
+    WHERE o.run = the_run AND o.node = the_node RETURNING * INTO f;
+  ELSE
+    UPDATE gradstream.front o SET epoch = o.epoch WHERE o.run = the_run AND o.node = the_node;
+  END IF;
+  RETURN (CASE WHEN f.epoch IS DISTINCT FROM the_epoch + 1 THEN 2 WHEN f.previous_batch >= the_number THEN 0 ELSE 1 END,
+    f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
+END $$;
+)sql";
+
+constexpr char kLease[] = R"sql(
+CREATE FUNCTION gradstream.take_lease(the_run bigint, the_node text, lease_ms bigint) RETURNS gradstream.lease_reply
+LANGUAGE plpgsql AS $$
+DECLARE
+  r gradstream.run;
+  outcome integer := 0;
+BEGIN
+  UPDATE gradstream.run o SET leader = the_node, term = CASE WHEN o.leader = the_node THEN o.term ELSE o.term + 1 END,
+    lease_until = clock_timestamp() + lease_ms * interval '1 ms'
+  WHERE o.run = the_run AND (o.leader = the_node OR o.lease_until <= clock_timestamp()) RETURNING * INTO r;
+  IF NOT FOUND THEN
+    outcome := 1;
+    SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run;
+  END IF;
+  RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
+END $$;
+CREATE FUNCTION gradstream.publish_version(the_run bigint, the_node text, the_term bigint, the_version bigint,
+  the_record bytea) RETURNS gradstream.lease_reply
+LANGUAGE plpgsql AS $$
+DECLARE
+  r gradstream.run;
+  outcome integer := 0;
+BEGIN
+  UPDATE gradstream.run o SET open_version = the_version
+  WHERE o.run = the_run AND o.leader = the_node AND o.term = the_term AND o.open_version + 1 = the_version
+  RETURNING * INTO r;
+  IF FOUND THEN
+    UPDATE gradstream.front o SET open_version = the_version, on_time = 0, late = 0 WHERE o.run = the_run;
+    INSERT INTO gradstream.version VALUES (the_run, the_version, the_term, the_record);
+    DELETE FROM gradstream.partial p WHERE p.run = the_run AND p.version = the_version - 1;
+  ELSE
+    outcome := 1;
+    SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run;
+  END IF;
+  RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
+END $$;
+)sql";
+
+// A read alone would not wait for the standby. A row may be visible whose transaction the standby lacks: its commit was
+// cut in its wait, or the primary was started again. A device must get no Ack from that, so the reader writes a message
+// to the log: its own commit then waits, and the log is durable in its order.
+constexpr char kLoad[] = R"sql(
+CREATE FUNCTION gradstream.load_devices(the_run bigint, devices bigint[])
+RETURNS TABLE (found_device bigint, found_content bytea) LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY SELECT d.device, d.content FROM gradstream.run_device d
+    WHERE d.run = the_run AND d.device = ANY (devices);
+  PERFORM pg_logical_emit_message(true, 'gradstream', '');
+END $$;
+)sql";
+
+using Connection = std::unique_ptr<PGconn, decltype(&PQfinish)>;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// An error of libpq as the rest of a sentence.
+std::string words_of(const PGconn* connection) {
+  std::string words = PQerrorMessage(connection);
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  words.erase(words.find_last_not_of(' ') + 1);
+  return words.empty() ? "no answer came in time" : words;
+}
+
+// Whether the connection's socket has something before the end.
+bool wait_for(const PGconn* connection, bool for_write, SteadyTime end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  pollfd descriptor = {PQsocket(connection), static_cast<short>(for_write ? POLLOUT : POLLIN), 0};
+  return left.count() > 0 && poll(&descriptor, 1, static_cast<int>(left.count())) > 0;
+}
+
+Connection connect_until(const std::string& server, SteadyTime end) {
+  const char* const keys[] = {"dbname", "application_name", nullptr};
+  const char* const values[] = {server.c_str(), "gradstream", nullptr};
+  Connection connection(PQconnectStartParams(keys, values, 1), &PQfinish);
+  PostgresPollingStatusType step = PGRES_POLLING_WRITING;
+  while (step == PGRES_POLLING_WRITING || step == PGRES_POLLING_READING) {
+    if (PQstatus(connection.get()) == CONNECTION_BAD ||
+        !wait_for(connection.get(), step == PGRES_POLLING_WRITING, end)) {
+      break;
+    }
+    step = PQconnectPoll(connection.get());
+  }
+  return connection;
+}
+
+// The statements as one transaction. *cell: of the last result that has rows, its first value.
+Objection execute(const std::string& server, const std::string& statements, uint32_t deadline_ms, std::string* cell) {
+  const SteadyTime end = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+  const Connection connection = connect_until(server, end);
+  PGconn* const pg = connection.get();
+  if (PQstatus(pg) != CONNECTION_OK || PQsendQuery(pg, statements.c_str()) == 0) {
+    return "the engine cannot be reached: " + words_of(pg) + ". Correct the address, or start the server.";
+  }
+  for (;;) {
+    while (PQisBusy(pg) != 0) {
+      if (!wait_for(pg, false, end) || PQconsumeInput(pg) == 0) {
+        return "the engine did not answer: " + words_of(pg) + ". Look whether its synchronous standby runs.";
+      }
+    }
+    const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQgetResult(pg), &PQclear);
+    if (result == nullptr) {
+      return {};
+    }
+    if (PQresultStatus(result.get()) == PGRES_FATAL_ERROR) {
+      return "the engine refuses what it was asked: " + words_of(pg) + ".";
+    }
+    if (PQntuples(result.get()) > 0 && cell != nullptr) {
+      *cell = PQgetvalue(result.get(), 0, 0);
+    }
+  }
+}
+
+}  // namespace
+
+const char* engine_schema_text() {
+  static const std::string text = std::string(kTables) + kJoin + kCommit + kResolve + kLease + kLoad;
+  return text.c_str();
+}
+
+Objection init_engine(const std::string& server, uint32_t deadline_ms) {
+  std::string schema;
+  if (Objection objection = execute(server, "SELECT to_regclass('gradstream.cluster')", deadline_ms, &schema)) {
+    return objection;
+  }
+  if (schema.empty()) {
+    return execute(server, engine_schema_text(), deadline_ms, nullptr);
+  }
+  std::string version;
+  if (Objection objection = execute(server, "SELECT schema_version FROM gradstream.cluster", deadline_ms, &version)) {
+    return objection;
+  }
+  if (version != std::to_string(kEngineSchemaVersion)) {
+    return "the engine's schema is of version " + version + ", and this release makes " +
+           std::to_string(kEngineSchemaVersion) + ". Use the release that made it, or another database.";
+  }
+  return {};
+}
+
+Objection add_engine_run(const std::string& server, uint32_t run, uint32_t deadline_ms) {
+  return execute(server, "INSERT INTO gradstream.run(run) VALUES (" + std::to_string(run) + ") ON CONFLICT DO NOTHING",
+                 deadline_ms, nullptr);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,35 @@
+// The tables of an engine on PostgreSQL, the functions that are its transactions, and how both come into a database.
+//
+//   gradstream.cluster      one row: version of the schema, incarnation
+//   gradstream.run          open version, lease
+//   gradstream.run_device   what a batch compares, and the rest of a device's row as bytes
+//   gradstream.front        a node's part of the open version
+//   gradstream.partial      the sum of a batch
+//   gradstream.version      records of versions
+//
+// Each call of server/engine/engine.h that writes is one function, so that it takes one message, one answer and one
+// commit. Whatever a function refuses, it refuses before it has written.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SCHEMA_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SCHEMA_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/base/objection.h"
+
+namespace gradstream {
+
+// The statements that make the schema, in a database without one.
+const char* engine_schema_text();
+
+// Makes the schema where there is none; where there is one of this version, nothing happens. server: as libpq takes it,
+// key=value or a URI. Blocks for deadline_ms at most, beside libpq's look-up of a name. An objection: no connection, no
+// right to do it, a schema of another version, or an answer that did not come in time. It may have happened then: call
+// it again.
+Objection init_engine(const std::string& server, uint32_t deadline_ms);
+// The same of a run, at version 0 and without devices. One that is there stays as it is.
+Objection add_engine_run(const std::string& server, uint32_t run, uint32_t deadline_ms);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SCHEMA_H_

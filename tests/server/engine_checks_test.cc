@@ -1,0 +1,69 @@
+#include "server/postgresql/engine_checks.h"
+
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+EngineFacts good_facts() {
+  EngineFacts facts;
+  facts.server_version = 150'007;
+  facts.has_fsync = facts.has_full_page_writes = facts.may_see_standbys = facts.has_schema = facts.has_run = true;
+  facts.standby_names = "FIRST 1 (b)";
+  facts.standby_count = 1;
+  facts.schema_version = kEngineSchemaVersion;
+  facts.incarnation = "x";
+  return facts;
+}
+
+TEST(EngineChecks, TakeAServerThatKeepsWhatItCommits) {
+  EXPECT_FALSE(check_engine(good_facts(), {EngineDurability::kStandby, "", 1}));
+  EXPECT_FALSE(check_engine(good_facts(), {EngineDurability::kStandby, "x", 1}));
+  EngineFacts alone = good_facts();
+  alone.standby_names = "";
+  alone.standby_count = 0;
+  alone.may_see_standbys = false;
+  EXPECT_FALSE(check_engine(alone, {EngineDurability::kStorage, "", 1})) << "by the operator's word";
+}
+
+// Each fact alone is refused, with its value, its limit and the remedy.
+TEST(EngineChecks, RefuseByName) {
+  struct Case {
+    std::function<void(EngineFacts&)> spoil;
+    std::string cause, remedy;
+  };
+  const Case cases[] = {
+      {[](EngineFacts& facts) { facts.server_version = 140'011; },
+       "PostgreSQL 14.11, and the oldest that serves is 15.0", "Upgrade the server."},
+      {[](EngineFacts& facts) { facts.is_read_only = true; }, "read-only", "target_session_attrs=read-write"},
+      {[](EngineFacts& facts) { facts.has_fsync = false; }, "fsync off", "Set fsync = on."},
+      {[](EngineFacts& facts) { facts.has_full_page_writes = false; }, "full_page_writes off",
+       "Set full_page_writes = on."},
+      {[](EngineFacts& facts) { facts.standby_names = ""; }, "synchronous_standby_names is empty",
+       "Set synchronous_standby_names on the primary, or engine_durability = \"storage\""},
+      {[](EngineFacts& facts) { facts.may_see_standbys = false; }, "may not see the standbys",
+       "GRANT pg_read_all_stats TO"},
+      {[](EngineFacts& facts) { facts.standby_count = 0; }, "(FIRST 1 (b)) is connected, and at least 1 must be",
+       "Start a standby"},
+      {[](EngineFacts& facts) { facts.has_schema = false; }, "no schema gradstream", "initialise"},
+      {[](EngineFacts& facts) { facts.schema_version = 2; }, "of version 2, and this release knows up to 1",
+       "Install a newer release."},
+      {[](EngineFacts& facts) { facts.schema_version = 0; }, "of version 0, and this release needs 1",
+       "Bring the schema"},
+      {[](EngineFacts& facts) { facts.incarnation = "y"; }, "(incarnation y, and x before)", "Correct the address"},
+      {[](EngineFacts& facts) { facts.has_run = false; }, "does not know run 7", "Start the run on this engine"},
+  };
+  for (const Case& one : cases) {
+    EngineFacts facts = good_facts();
+    one.spoil(facts);
+    const std::string sentence = check_engine(facts, {EngineDurability::kStandby, "x", 7}).sentence;
+    EXPECT_NE(sentence.find(one.cause), std::string::npos) << one.cause << ": " << sentence;
+    EXPECT_NE(sentence.find(one.remedy), std::string::npos) << one.remedy << ": " << sentence;
+  }
+}
+
+}  // namespace
+}  // namespace gradstream
