@@ -75,7 +75,7 @@ void tell_alive(const ClaimRun& run) {
 class Exchange {
  public:
   Exchange(const Identity& identity, const ClaimRun& run)
-      : run_(run), transport_(port_transport()), deadline_ms_(port_now_ms() + kHandshakeDeadlineMs) {
+      : run_(run), transport_(port_transport()), deadline_ms_(deadline_in(kHandshakeDeadlineMs)) {
     status_ = patiently([this] { return transport_.ops->open(transport_.context); });
     if (status_ == Status::kOk) {
       status_ = session_.begin(transport_, identity, run.key_exchange);
@@ -100,7 +100,7 @@ class Exchange {
     uint8_t frame[kFrameSizeMax];
     const Result<size_t> size = encode_claim_request(request, frame);
     GS_TRY(size.status());
-    deadline_ms_ = port_now_ms() + kAnswerDeadlineMs;
+    deadline_ms_ = deadline_in(kAnswerDeadlineMs);
     GS_TRY(patiently([&] { return session_.write(frame, size.value()).status(); }));
     mbedtls_platform_zeroize(frame, sizeof frame);
     GS_TRY(patiently([this] { return session_.flush(); }));
@@ -119,6 +119,8 @@ class Exchange {
   }
 
  private:
+  uint64_t deadline_in(uint64_t limit_ms) const { return std::min(port_now_ms() + limit_ms, run_.end_ms); }
+
   template <typename Step>
   Status patiently(Step&& step) {
     for (;;) {

@@ -29,6 +29,9 @@ struct ClaimRun {
   uint32_t retry_ms = 1000;     // after a server that cannot be reached; doubles, up to eight times
   bool once = false;            // one attempt
   bool takes_unproven = false;  // a claim whose file names no server, too
+  // When an attempt gives up, by port_now_ms(), whatever it waits for; it has no more time than limits give it anyhow.
+  // The look-up of a name is the system's, and has the time that its resolver takes.
+  uint64_t end_ms = UINT64_MAX;
   // Called in every turn of a wait, 10 s apart at most, for a watchdog; null: there is none.
   void (*feed_watchdog)() = nullptr;
 };

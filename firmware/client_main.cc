@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "firmware/console.h"
 #include "firmware/line.h"
 #include "firmware/shard.h"
 #include "runtime/base/own_frame.h"

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <span>
 
-#include "firmware/console.h"
 #include "include/gradstream/device.h"
 
 namespace gradstream {
 
-class Credentials;  // runtime/link/certificate.h
-class KeyHolder;    // firmware/key_change.h
+struct ConsolePort;  // firmware/console.h
+class Credentials;   // runtime/link/certificate.h
+class KeyHolder;     // firmware/key_change.h
 
 // Floors under nothing, as no_floors() of runtime/link/privacy.h: for demos, experiments and tests.
 gs_privacy no_privacy();

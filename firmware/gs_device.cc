@@ -102,6 +102,9 @@ void gs_device_close(gs_device* device) {
   GS_ASSERT(!gradstream::is_polling);
   {
     const DeviceScope scope(*device);
+    gradstream::is_polling = true;  // gs_problem.cancel is a callback as others are
+    device->device->client().drop_open_step();
+    gradstream::is_polling = false;
     device->device.reset();  // its session says so to the server
     if (device->port.link_close != nullptr) {
       device->port.link_close(device->port.context);

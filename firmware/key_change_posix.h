@@ -47,6 +47,8 @@ class IdentityKeeper final : public KeyHolder {
   bool take(std::span<const uint8_t> payload) override;
   std::span<const uint8_t> frame_due() override;
 
+  // Of the identity that counts; until a key that was offered is confirmed, the old one's.
+  const char* name() const { return own_.name; }
   // Whether a key was offered that is not confirmed yet.
   bool has_next() const { return has_next_; }
 

@@ -3,6 +3,7 @@
 
 #include "boards/board.h"
 #include "firmware/client_main.h"
+#include "firmware/console.h"
 #include "firmware/flash_network.h"
 #include "firmware/float_shard.h"
 #include "firmware/line.h"

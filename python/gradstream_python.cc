@@ -274,14 +274,14 @@ int take_state(const char* folder, gs_py_device* device, gs_py_fault* fault) {
   if (device->name.find('/') != std::string::npos) {
     return tell(fault, kExitUsage, "no state is kept of the name " + in_quotes(device->name) + ": it has a slash");
   }
-  const std::string path = (std::filesystem::path(folder) / (device->name + ".state")).string();
+  std::string path = (std::filesystem::path(folder) / (device->name + ".state")).string();
   if (posix_set_state_file(path.c_str()) != Status::kOk) {
     return tell(fault, kExitUsage, "the path of the state folder is too long: " + in_quotes(folder));
   }
   if (!open_states.insert(path).second) {
     return tell(fault, kExitUsage, path + " is of a device that is open in this process: close that one first");
   }
-  device->state = path;
+  device->state = std::move(path);  // which takes no memory: whoever closes the device finds it in open_states
   return kExitOk;
 }
 
@@ -381,13 +381,19 @@ Status write_state(std::span<const StoragePiece> pieces) {
 }  // namespace gradstream
 
 gs_py_device* gs_py_open(const gs_py_options* options, gs_py_fault* fault) {
-  auto device = std::make_unique<gs_py_device>();
   const WorkTurn lock(options->log, fault);
-  const int code = take_options(*options, device.get(), fault);
-  if (code == kExitOk && start(*options, device.get(), fault) == kExitOk) {
+  std::unique_ptr<gs_py_device> device;
+  const int code = with_memory(fault, [&] {
+    device = std::make_unique<gs_py_device>();
+    const int taken = take_options(*options, device.get(), fault);
+    return taken == kExitOk ? start(*options, device.get(), fault) : taken;
+  });
+  if (code == kExitOk) {
     return device.release();
   }
-  open_states.erase(device->state);
+  if (device != nullptr) {
+    open_states.erase(device->state);
+  }
   return nullptr;
 }
 
@@ -395,7 +401,11 @@ void gs_py_close(gs_py_device* device) {
   const WorkTurn lock(device->log);
   if (!device->state.empty()) {
     const AtWork work(device);
-    device->shell->save_state();
+    gs_py_fault fault = {};  // nobody hears of it: the state that was stored last stays
+    (void)with_memory(&fault, [&] {
+      device->shell->save_state();
+      return int{kExitOk};
+    });
   }
   open_states.erase(device->state);
   device->shell.reset();
@@ -412,19 +422,27 @@ uint32_t gs_py_poll(gs_py_device* device) {
   GS_ASSERT(at_work == nullptr);  // device.py refuses it by name
   const AtWork work(device);
   const uint64_t now_ms = port_now_ms();
-  const uint64_t wake_ms = device->shell->poll(now_ms);
+  uint64_t wake_ms = 0;
+  gs_py_fault fault = {};
+  if (with_memory(&fault, [&] {
+        wake_ms = device->shell->poll(now_ms);
+        return int{kExitOk};
+      }) != kExitOk) {
+    return GS_PY_NO_MEMORY;
+  }
   return wake_ms <= now_ms ? 0 : static_cast<uint32_t>(std::min(wake_ms - now_ms, kWaitMaxMs));
 }
 
 void gs_py_wait(gs_py_device* const* devices, uint32_t count, uint32_t milliseconds) {
-  std::vector<pollfd> waits;
+  const std::unique_ptr<pollfd[]> waits(new (std::nothrow) pollfd[count]);
+  const uint32_t waited = waits == nullptr ? 0 : count;  // without memory it is the time alone that ends the wait
   {
     const WorkTurn lock(nullptr);
-    std::transform(devices, devices + count, std::back_inserter(waits),
+    std::transform(devices, devices + waited, waits.get(),
                    [](const gs_py_device* device) { return wait_for(device->link); });
   }
   const uint64_t timeout = std::min<uint64_t>(milliseconds, kWaitMaxMs);
-  (void)::poll(waits.data(), waits.size(), static_cast<int>(timeout));
+  (void)::poll(waits.get(), waited, static_cast<int>(timeout));
 }
 
 void gs_py_get_status(const gs_py_device* device, gs_py_status* out) {
@@ -454,7 +472,7 @@ void gs_py_get_status(const gs_py_device* device, gs_py_status* out) {
   out->bytes_sent = link.bytes_sent;
   out->bytes_received = link.bytes_received;
   out->arena_high_water = static_cast<uint32_t>(device->arena->high_water_size());
-  out->name = device->name.c_str();
+  out->name = device->keeps_keys ? device->keys.name() : device->name.c_str();
   out->last_reason = reason_name(client.last_reason());
   out->last_fault = device->shell->last_fault_text();
 }

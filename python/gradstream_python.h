@@ -24,9 +24,9 @@ typedef int (*gs_py_gradient)(uint32_t index_count);
 /* A line of the device's log, without the newline; valid during the call. */
 typedef void (*gs_py_log)(const char* line);
 
-/* What is wrong, and what to do. code: the exit status of gradstream-client in its place (firmware/client_main.h).
- * text: a sentence, or the line of the client's log that says it: event=failed, event=claim_refused,
- * event=claim_failed. */
+/* What is wrong, and what to do. code: the exit status of gradstream-client in its place (firmware/client_main.h), 6
+ * also where the process has no more memory. text: a sentence, or the line of the client's log that says it:
+ * event=failed, event=claim_refused, event=claim_failed. */
 typedef struct gs_py_fault {
   int32_t code;
   char text[1024]; /* ends with 0; what is longer is cut */
@@ -84,7 +84,7 @@ typedef struct gs_py_status {
   uint32_t bytes_sent; /* on the wire, TLS included */
   uint32_t bytes_received;
   uint32_t arena_high_water; /* bytes */
-  const char* name;          /* of the device; as long as it is open */
+  const char* name;          /* of the identity that it has now; until the next gs_py_poll() */
   const char* last_reason;   /* why a session or task ended last, as the log names it; static */
   const char* last_fault;    /* of the link, in words with the remedy; static, "": none */
 } gs_py_status;
@@ -100,6 +100,9 @@ void gs_py_close(gs_py_device* device);
 const float* gs_py_point(const gs_py_device* device);
 const uint16_t* gs_py_indices(const gs_py_device* device);
 float* gs_py_gradient_values(gs_py_device* device);
+
+/* What gs_py_poll() returns where the process has no more memory. The device may have stopped anywhere: close it. */
+#define GS_PY_NO_MEMORY UINT32_MAX
 
 /* Does what is due, without blocking on the link: at most one local step, and of a long one about 20 ms, or one
  * evaluation where that takes longer. Milliseconds until the next call at the latest; 0: at once. */
@@ -125,10 +128,12 @@ typedef struct gs_py_claim {
   const char* server;        /* HOST:PORT */
   gs_py_log log;             /* null: nothing is logged */
   uint32_t takes_unproven;   /* also a claim whose file names no server (firmware/claim_posix.h) */
+  uint32_t limit_ms;         /* of the call, but for the look-up of a name */
 } gs_py_claim;
 
-/* One attempt to get an identity by a claim, which may take as long as a connection, a handshake and an answer. 0: the
- * identity is there. Else *fault has the code, and is the same; 7: the server was not reached, try again. */
+/* One attempt to get an identity by a claim, which may take as long as a connection, a handshake and an answer, 30 s at
+ * most. 0: the identity is there. Else *fault has the code, and is the same; 7: the server was not reached in time, try
+ * again. */
 int gs_py_claim_identity(const gs_py_claim* claim, gs_py_fault* fault);
 
 /* Of the library, such as "0.1.0". */

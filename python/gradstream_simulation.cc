@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <new>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int kExitBroken = 1;
 constexpr int kExitUsage = 2;
+constexpr int kExitMemory = 6;
 
 // One device's part of the caller's problem.
 struct Device {
@@ -194,13 +196,7 @@ class Caller {
   OwnProblem own_;
 };
 
-}  // namespace
-
-int gs_py_simulate(const gs_py_simulation* simulation) {
-  if (simulation->size != sizeof *simulation) {
-    simulation->say("the Python files and the library are of different releases: install the package anew");
-    return kExitUsage;
-  }
+int simulate(const gs_py_simulation* simulation) {
   Caller caller(*simulation);
   if (const std::string fault = caller.take(); !fault.empty()) {
     simulation->say(fault.c_str());
@@ -223,4 +219,19 @@ int gs_py_simulate(const gs_py_simulation* simulation) {
   }
   say(line);
   return holds ? 0 : kExitBroken;
+}
+
+}  // namespace
+
+int gs_py_simulate(const gs_py_simulation* simulation) {
+  if (simulation->size != sizeof *simulation) {
+    simulation->say("the Python files and the library are of different releases: install the package anew");
+    return kExitUsage;
+  }
+  try {
+    return simulate(simulation);
+  } catch (const std::bad_alloc&) {  // which would end the process of a caller in C
+    simulation->say("the process has no more memory: give it more, or fewer devices");
+    return kExitMemory;
+  }
 }

@@ -60,7 +60,8 @@ typedef struct gs_py_simulation {
   int (*is_ended)(void); /* asked between two events; not 0: the simulation ends, as broken */
 } gs_py_simulation;
 
-/* The exit status of gradstream-sim: 0 all held, 1 an invariant was broken, 2 the arguments are none. */
+/* The exit status of gradstream-sim: 0 all held, 1 an invariant was broken, 2 the arguments are none. 6: the process
+ * has no more memory. */
 int gs_py_simulate(const gs_py_simulation* simulation);
 
 #ifdef __cplusplus

@@ -43,6 +43,13 @@ int tell(gs_py_fault* fault, int code, const std::string& text) {
   return code;
 }
 
+int tell_no_memory(gs_py_fault* fault) {
+  fault->code = kExitMemory;
+  put_text("the process has no more memory: give it more, or fewer devices and samples, and open the device anew",
+           fault);
+  return kExitMemory;
+}
+
 // ---- What an image's board would be ----
 
 void port_log_line(const char* text) {

@@ -4,6 +4,7 @@
 #define GRADSTREAM_PYTHON_WORK_H_
 
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "firmware/client_main.h"
@@ -29,6 +30,19 @@ class WorkTurn {
 
 // Puts both into *fault, the text cut to its size. Returns code.
 int tell(gs_py_fault* fault, int code, const std::string& text);
+// The same of a process that has no more memory; it takes none itself.
+int tell_no_memory(gs_py_fault* fault);
+
+// What work() returns, or kExitMemory where memory has ended in it. An exception must not reach the caller in C, where
+// it would end the process. What work() leaves behind then is the caller's to put away.
+template <typename Work>
+int with_memory(gs_py_fault* fault, Work&& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return tell_no_memory(fault);
+  }
+}
 
 }  // namespace gradstream
 

@@ -8,14 +8,14 @@ import pathlib
 
 import fleet
 import package_documents
+import package_needs
 import package_sbom
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = package_sbom.LIBRARY
 TARGET = "gradstream-dev"  # of the build: the archives; and the component that is installed
 ARCHITECTURE = "amd64"
-# Archives hold no needed library. Who links them has a C++ library of this release of GCC or a newer one.
-DEPENDS = "libc6-dev, libstdc++-12-dev | libstdc++-dev"
+CALLBACKS = "gs_port_"  # of include/gradstream/port.h: the program defines them
 DOCUMENTS = ("docs/how-to/library.md", "docs/own_loss.md", "docs/use_model.md", "docs/data.md", "docs/rtos.md")
 EXAMPLES = ("linux_client.c", "several_devices.c", "super_loop.c")  # of tests/consume
 COPYRIGHT = b"""gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.
@@ -44,7 +44,8 @@ def contents():
 def fill(tree, version, maintainer, put, run):
     """The package's tree, with its DEBIAN folder."""
     run("cmake", "--install", fleet.BUILD, "--component", TARGET, "--prefix", tree / "usr")
-    for archive in sorted(tree.rglob("*.a")):
+    archives = sorted(tree.rglob("*.a"))
+    for archive in archives:
         run("strip", "--strip-debug", "--enable-deterministic-archives", archive)
     for path, content in contents().items():
         put(tree / path, content)
@@ -54,6 +55,7 @@ def fill(tree, version, maintainer, put, run):
         path.touch()  # dpkg-deb gives one time to what is newer than the sources, and the build's files may be older
     size = sum(path.stat().st_size for path in files)
     control = {"Package": NAME, "Version": version, "Architecture": ARCHITECTURE, "Maintainer": maintainer,
-               "Installed-Size": (size + 1023) // 1024, "Depends": DEPENDS, "Suggests": "cmake, pkg-config",
+               "Installed-Size": (size + 1023) // 1024, "Depends": package_needs.depends(archives, CALLBACKS),
+               "Suggests": "cmake, pkg-config",
                "Section": "libdevel", "Priority": "optional", "Description": DESCRIPTION}
     put(tree / "DEBIAN" / "control", "".join(f"{key}: {value}\n" for key, value in control.items()).encode())

@@ -135,7 +135,7 @@ typedef struct gs_problem {
    * (reason=deadline), and asks for another one later. */
   uint32_t measure_timeout_ms GS_ZERO;
   /* The question that was answered GS_MEASURING is given up, and is not asked again: stop the apparatus. question: as
-   * gs_question() was. Called in gs_poll(). */
+   * gs_question() was. Called in gs_poll(), and in gs_device_close() where a question waits. */
   void (*cancel)(const void* context, uint32_t question) GS_ZERO;
   /* For gs_score() and gs_predict(); null: there is none. sample: as the application hands it in. What they write to
    * out, and how much, is the application's matter; a score is one value. 0 on success; anything else: GS_BAD_SAMPLE.
@@ -438,8 +438,9 @@ struct gs_port;
 gs_result gs_device_init(void* memory, size_t size, const gs_config* config, const struct gs_port* port,
                          gs_device** device);
 
-/* Ends the connection and the device. What was not acknowledged is lost, as with a reset. gs_problem.cancel is not
- * called: a program whose own loss measures stops its apparatus. Null: nothing is done. */
+/* Ends the connection and the device. What was not acknowledged is lost, as with a reset. A question that was answered
+ * GS_MEASURING and waits is given up: gs_problem.cancel is called once, before this function returns. Null: nothing is
+ * done. */
 void gs_device_close(gs_device* device);
 
 /* As the functions without a device, whose names end alike. None takes null for device. */

@@ -15,6 +15,7 @@ from gradstream.library import LIBRARY, ClaimOptions, Credentials, Fault, log_to
 
 Path = Union[str, "os.PathLike[str]"]
 CLAIM_SECONDS = 60
+ATTEMPT_SECONDS_MAX = 30  # by then an attempt is over anyhow: a handshake, an answer, and a handshake by its own key
 RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 8.0  # between two attempts, as the client has it
 
 
@@ -32,9 +33,10 @@ class Claim(NamedTuple):
 
     file: that `gradstream claim add` wrote. name: that the device is to have; {hostname} and {machine-id} stand for
     this machine's. identity: where its identity is to be kept; a file that is there counts, and nothing is asked.
-    seconds: no attempt to reach the server begins after so long. One that is under way waits 10 s for a connection, and
-    10 s for the answer. Other devices of the process wait meanwhile. unproven: take the file of an older release too,
-    which names no server.
+    seconds: the server has so long to answer; an attempt that is under way then ends. Until then a server that cannot
+    be reached is tried again. The look-up of a name alone may take longer, as long as the system's resolver waits.
+    Other devices of the process wait during an attempt, which takes 30 s at most. unproven: take the file of an older
+    release too, which names no server.
     """
     file: Path
     name: str
@@ -56,6 +58,7 @@ def claim_identity(claim: Claim, server: str, *, log: Callable[[str], object] | 
     wait = RETRY_SECONDS
     while True:
         fault = Fault()
+        options.limit_ms = int(1000 * min(max(end - time.monotonic(), 0), ATTEMPT_SECONDS_MAX))
         code = LIBRARY.gs_py_claim_identity(ctypes.byref(options), ctypes.byref(fault))
         tell_lines()
         if code == 0:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from gradstream.credentials import Certificate, Claim, Path, open_credentials
-from gradstream.errors import OptionError, TrainingTimeout, of_fault
-from gradstream.library import (HERE, LIBRARY, Fault, Options, RawStatus, check_range, log_to, numpy, rows_of,
-                                tell_lines, text)
+from gradstream.errors import OptionError, OutOfMemory, TrainingTimeout, in_python, of_fault
+from gradstream.library import (HERE, LIBRARY, NO_MEMORY, Fault, Options, RawStatus, check_range, log_to, numpy,
+                                rows_of, tell_lines, text)
 from gradstream.loss import SAMPLES_MAX, Calls, Loss
 
 PROBLEMS = ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "completion", "logistic")
@@ -180,8 +180,12 @@ class Client:
 
     def poll(self) -> float:
         """Does what is due: at most one local step. Seconds until the next call at the latest. Raises what the loss
-        has raised."""
-        return self._call(lambda: LIBRARY.gs_py_poll(self.handle)) / 1000
+        has raised, and OutOfMemory; the client is then of no use but to close() it."""
+        wait = self._call(lambda: LIBRARY.gs_py_poll(self.handle))
+        if wait == NO_MEMORY:
+            raise OutOfMemory("the process had no more memory within a poll: close this client, and open it anew with "
+                              "more memory")
+        return wait / 1000
 
     def _raw_status(self):
         raw = RawStatus()
@@ -191,11 +195,12 @@ class Client:
 
     def status(self) -> Status:
         """What the device has done so far."""
-        raw = self._raw_status()
-        values = {name: getattr(raw, name) for name in Status._fields}
+        with self._held():  # a poll of another thread may change the name
+            raw = self._raw_status()
+            values = {name: getattr(raw, name) for name in Status._fields}
         values.update(digest=f"{raw.digest:016x}" if raw.has_model else "", run_finished=bool(raw.run_finished),
-                      connected=bool(raw.connected), name=raw.name.decode(),
-                      last_reason=raw.last_reason.decode(), last_fault=raw.last_fault.decode())
+                      connected=bool(raw.connected), name=values["name"].decode(),
+                      last_reason=raw.last_reason.decode(), last_fault=in_python(raw.last_fault.decode()))
         return Status(**values)
 
     def model(self) -> Any:

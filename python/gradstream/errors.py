@@ -60,8 +60,22 @@ _CLASSES = {2: OptionError, 3: IdentityError, 4: DataError, 5: ProcessUnfit, 6: 
             8: ProcessUnfit, 10: FileUnusable}
 
 
+# What a remedy for users of gradstream-client calls by an option, and the argument that takes its place here.
+_ARGUMENTS = {"--claim-unproven": "unproven=True", "--claim": "the file of a Claim", "--name": "name",
+              "--identity": "the argument identity", "--server": "the argument server", "--server-ca": "server_ca",
+              "--server-name": "server_name", "--state none": "state=None", "--state": "the argument state",
+              "start gradstream-client with --problem": "open the Client with another problem"}
+_OPTIONS = re.compile("(?<![^ ('])(?:" + "|".join(_ARGUMENTS) + r")(?![\w-])")
+
+
+def in_python(text: str) -> str:
+    """A line or sentence of the client with the names of arguments in place of those of its options."""
+    return _OPTIONS.sub(lambda found: _ARGUMENTS[found[0]], text)
+
+
 def of_fault(code: int, text: str) -> Error:
     """The error of a gs_py_fault."""
+    text = in_python(text)
     refused = re.search(r'event=claim_refused reason=(\S+) remedy="(.*)"', text)
     if refused:
         found = ServerNotProven if refused[1] == "server_not_proven" else ClaimRefused

@@ -9,7 +9,7 @@ import pathlib
 import threading
 from typing import Any
 
-from gradstream.errors import DataError, OptionError
+from gradstream.errors import DataError, OptionError, in_python
 
 numpy: Any
 try:
@@ -25,6 +25,9 @@ LOGGER.addHandler(logging.NullHandler())  # nothing is printed unless the progra
 # Lines of devices that somebody should look at.
 _WARNINGS = ("event=failed", "event=warning", "event=refused", "event=bad_sample", "event=link_lost", "event=deadline",
              "event=not_capable", "event=state_", "event=claim_refused", "event=claim_failed", "event=key_change_")
+
+
+NO_MEMORY = 2**32 - 1  # GS_PY_NO_MEMORY
 
 
 class Fault(ctypes.Structure):  # gs_py_fault
@@ -58,7 +61,8 @@ class RawStatus(ctypes.Structure):  # gs_py_status
 
 class ClaimOptions(ctypes.Structure):  # gs_py_claim
     _fields_ = [("file", ctypes.c_char_p), ("name", ctypes.c_char_p), ("identity_file", ctypes.c_char_p),
-                ("server", ctypes.c_char_p), ("log", LOG), ("takes_unproven", ctypes.c_uint32)]
+                ("server", ctypes.c_char_p), ("log", LOG), ("takes_unproven", ctypes.c_uint32),
+                ("limit_ms", ctypes.c_uint32)]
 
 
 def _load():
@@ -111,7 +115,7 @@ HERE = _Here()
 def log_to(log):
     """A LOG that keeps lines for tell_lines(), which hands them to log, or to the logger "gradstream" where that is
     None. The library calls it under its lock: a log that waits for a lock of its own there could wait for good."""
-    return LOG(lambda line: HERE.lines.append((log, line.decode("utf-8", "replace"))))
+    return LOG(lambda line: HERE.lines.append((log, in_python(line.decode("utf-8", "replace")))))
 
 
 def tell_lines():

@@ -6,7 +6,7 @@ import ctypes
 import math
 from typing import Any, NamedTuple
 
-from gradstream.errors import OptionError, ProgramFailed
+from gradstream.errors import OptionError, ProgramFailed, of_fault
 from gradstream.files import _numpy, number_or_text
 from gradstream.library import LIBRARY, check_range, numpy
 from gradstream.loss import SAMPLES_MAX, put_gradient
@@ -180,8 +180,8 @@ def play(shards, *, loss=None, grad=None, aggregate=None, **settings):
     if game.failure is not None:
         raise game.failure
     said = "\n".join(game.lines)
-    if code == 2:
-        raise OptionError(said.strip())
+    if code in (2, 6):
+        raise of_fault(code, said.strip())
     if code != 0 or game.model is None:
         raise ProgramFailed(said)
     name = getattr(aggregate, "__name__", type(aggregate).__name__)

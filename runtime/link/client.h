@@ -187,6 +187,10 @@ class Client {
     return run_.is_step_open || is_line_open || is_check_open || is_evaluation_open;
   }
 
+  // Gives that step up: a question that waits for its measurement is cancelled (Measurement::drop). For a device that
+  // ends; the client is not polled again.
+  void drop_open_step();
+
   ClientState state() const { return state_; }
   // The client is in SYNC, and the server may keep its Pull: nothing is due before the link has news or the deadline
   // has passed.

@@ -107,6 +107,20 @@ bool Client::is_waiting(Measurement* measurement, uint64_t now_ms, uint64_t* wak
   return !is_lost;
 }
 
+// One of the four is open at most, and cancels its question.
+void Client::drop_open_step() {
+  if (task_.smoothing != nullptr) {
+    task_.smoothing->drop(arena_);
+  }
+  if (progress_.line != nullptr && progress_.line->is_step_open()) {
+    progress_.line->drop(arena_);
+  }
+  if (progress_.evaluation != nullptr && progress_.evaluation->is_open()) {
+    progress_.evaluation->drop(arena_);
+  }
+  drop_step(run_, arena_);
+}
+
 // Computes the line of the task's version, or a slice of it. false: there is more to do at *wake_ms.
 bool Client::step_line(uint64_t now_ms, uint64_t* wake_ms) {
   LineTracker& line = *progress_.line;

@@ -44,8 +44,11 @@ uint64_t Measurement::await_answer(Measurement& self, uint64_t now_ms) {
   return poll_ms < limit_ms ? poll_ms : limit_ms;
 }
 
+// A loss that computes has nothing to stop: its question has never waited.
 void Measurement::give_up(Measurement& self) {
-  if (self.options_.cancel != nullptr) {
+  const bool has_waited = self.is_waiting_ || self.is_timed_;
+  self.is_waiting_ = self.is_timed_ = false;
+  if (has_waited && self.options_.cancel != nullptr) {
     self.options_.cancel(self.options_.context, self.question_);
   }
 }

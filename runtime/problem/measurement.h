@@ -73,7 +73,7 @@ class Measurement {
 
   // When to ask again: 0 at once, kLost not any more. now_ms: of the ask that was just made.
   uint64_t await(uint64_t now_ms) { return await_(*this, now_ms); }
-  // The question is given up: calls cancel.
+  // The question is given up: calls cancel, once, where the question has waited.
   void drop() { drop_(*this); }
 
   const MeasurementOptions& options() const { return options_; }

@@ -149,20 +149,26 @@ Expected<std::string> SqliteDatabase::add_devices(const std::vector<EnrolledDevi
   return taken;
 }
 
-Expected<std::optional<DeviceState>> SqliteDatabase::find_device_state(const std::string& name) {
-  Use use(*this, "SELECT state,is_whole FROM checked_devices WHERE name=?1");
+Expected<bool> SqliteDatabase::step_to_device(Use& use, const std::string& name, int is_whole) {
   use.bind_text(1, name);
   const int code = use.step();
   if (code == SQLITE_DONE) {
-    return std::nullopt;
+    return false;
   }
   if (code != SQLITE_ROW) {
     return fail(code, "read the device");
   }
-  if (use.number(1) == 0) {
+  if (use.number(is_whole) == 0) {
     return fail_damaged("devices", name);
   }
-  return static_cast<DeviceState>(use.number(0));
+  return true;
+}
+
+Expected<std::optional<DeviceState>> SqliteDatabase::find_device_state(const std::string& name) {
+  Use use(*this, "SELECT state,is_whole FROM checked_devices WHERE name=?1");
+  const Expected<bool> is_there = step_to_device(use, name, 1);
+  GS_TRY_STORE(is_there);
+  return *is_there ? std::optional(static_cast<DeviceState>(use.number(0))) : std::nullopt;
 }
 
 Expected<std::optional<DeviceState>> SqliteDatabase::set_device_state(const std::string& name, DeviceState state) {
@@ -216,17 +222,14 @@ Expected<std::optional<uint32_t>> SqliteDatabase::rotate_key(const std::string& 
 
 Expected<std::optional<EnrolledDevice>> SqliteDatabase::find_device(const std::string& name) {
   Use use(*this, kSelectDevice);
-  use.bind_text(1, name);
-  const int code = use.step();
-  if (code == SQLITE_DONE) {
+  const Expected<bool> is_there = step_to_device(use, name, kDeviceIsWhole);
+  GS_TRY_STORE(is_there);
+  if (!*is_there) {
     return std::nullopt;
   }
-  if (code != SQLITE_ROW) {
-    return fail(code, "read the device");
-  }
   EnrolledDevice row = device_of(use);
-  // The name also: an index that is damaged leads to another device's row.
-  if (use.number(kDeviceIsWhole) == 0 || row.name != name) {
+  // An index that is damaged leads to another device's row.
+  if (row.name != name) {
     return fail_damaged("devices", name);
   }
   read_key(use.blob(kDeviceIsWhole + 1), &row.key);
@@ -284,16 +287,10 @@ Expected<bool> SqliteDatabase::request_key_change(const std::string& name, const
 
 Expected<std::optional<KeyChangeRow>> SqliteDatabase::find_key_change(const std::string& name) {
   Use use(*this, kSelectKeyChange);
-  use.bind_text(1, name);
-  const int code = use.step();
-  if (code == SQLITE_DONE) {
+  const Expected<bool> is_there = step_to_device(use, name, 4);
+  GS_TRY_STORE(is_there);
+  if (!*is_there) {
     return std::nullopt;
-  }
-  if (code != SQLITE_ROW) {
-    return fail(code, "read the device");
-  }
-  if (use.number(4) == 0) {
-    return fail_damaged("devices", name);
   }
   KeyChangeRow row;
   row.since_ms = use.number(0);

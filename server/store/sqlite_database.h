@@ -182,6 +182,9 @@ class SqliteDatabase {
   Expected<bool> insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms);  // false: the name is taken
   Expected<uint64_t> next_index();
   Expected<std::vector<EnrolledDevice>> list_devices(const char* sql, uint64_t change);
+  // The row of a statement whose one parameter is the device's name; false: there is none. is_whole: the column that
+  // is 0 in a damaged row.
+  Expected<bool> step_to_device(Use& use, const std::string& name, int is_whole);
   Expected<std::optional<DeviceState>> find_device_state(const std::string& name);
   Expected<std::optional<ClaimRow>> read_claim(Use& use);
   Expected<ClaimRuling> judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,

@@ -366,6 +366,75 @@ TEST(GsDevice, EachMayHaveAnOwnLossAndItsCallbacksAreAboutIt) {
   EXPECT_EQ(targets[0].question, targets[1].question) << "each counts its own";
 }
 
+// An apparatus that never answers, or a loss that computes without end.
+struct Plant {
+  int answer = GS_MEASURING;
+  gs_device* const* device = nullptr;
+  mutable std::vector<uint32_t> asked = {};
+  mutable std::vector<uint32_t> cancelled = {};
+  mutable uint64_t digest = 0;  // that cancel saw
+};
+
+int plant_loss(const void* context, const float*, const uint16_t*, uint32_t, float*) {
+  static_cast<const Plant*>(context)->asked.push_back(gs_question());
+  fake_port().now_ms += 50;  // longer than a poll goes on with a step
+  return static_cast<const Plant*>(context)->answer;
+}
+
+void plant_cancel(const void* context, uint32_t question) {
+  const auto& plant = *static_cast<const Plant*>(context);
+  gs_status_view status = {};
+  status.size = sizeof status;
+  EXPECT_EQ(gs_device_status(*plant.device, &status), GS_OK) << "callbacks may call it";
+  plant.digest = status.digest;
+  plant.cancelled.push_back(question);
+  EXPECT_EQ(gs_question(), question);
+}
+
+void ask_plant(Bench& bench, const Plant& plant) {
+  gs_problem problem = {};
+  problem.name = "kpca";  // of the fake run
+  problem.context = &plant;
+  problem.rows = 3;
+  problem.cols = 1;
+  problem.sample_count = 5;
+  problem.loss = plant_loss;
+  problem.cancel = plant_cancel;
+  bench.config.problem = gs_own_problem(&problem);
+  ASSERT_EQ(bench.start(), GS_OK);
+  for (int turn = 0; turn < kTurnsMax && plant.asked.size() < 2; ++turn) bench.turn();
+  ASSERT_EQ(plant.asked, (std::vector<uint32_t>{1, 1})) << "one question, asked again";
+}
+
+TEST(GsDevice, ADeviceThatIsClosedStopsItsMeasurement) {
+  Benches benches = make_benches(2);
+  Plant plants[2];
+  for (size_t i = 0; i < 2; ++i) {
+    plants[i].device = &benches[i]->device;
+    ask_plant(*benches[i], plants[i]);
+  }
+  gs_device_close(benches[0]->device);
+  EXPECT_EQ(plants[0].cancelled, (std::vector<uint32_t>{1})) << "once, with the question's number";
+  EXPECT_NE(plants[0].digest, 0u) << "the device is whole until then";
+  EXPECT_EQ(benches[0]->world.server.uploads.size(), 0u);
+  EXPECT_TRUE(plants[1].cancelled.empty()) << "the other device's goes on";
+  ASSERT_EQ(benches[0]->start(), GS_OK) << "its memory is free";
+  gs_device_close(benches[0]->device);
+  benches[0]->device = nullptr;
+  EXPECT_EQ(plants[0].cancelled.size(), 1u) << "nothing waited";
+}
+
+TEST(GsDevice, ADeviceThatIsClosedCancelsNoLossThatComputes) {
+  Benches benches = make_benches(1);
+  Plant plant;
+  plant.answer = GS_UNFINISHED;
+  plant.device = &benches[0]->device;
+  ask_plant(*benches[0], plant);
+  gs_device_close(benches[0]->device);
+  benches[0]->device = nullptr;
+  EXPECT_TRUE(plant.cancelled.empty());
+}
+
 // As an interrupt does it: the sample goes to its device, whichever is at work.
 TEST(GsDevice, ASampleGoesToItsDeviceWhileAnotherOneIsAtWork) {
   Benches benches = make_benches(2);

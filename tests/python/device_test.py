@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ import unittest
 
 import numpy
 from module_support import FOLDER, IDENTITY, SECONDS, ZEROTH_ORDER, gradstream, kpca_loss, samples
+
+from gradstream import errors  # noqa: E402  of the folder that module_support has filled
 
 RUN = {**ZEROTH_ORDER, "problem": "kpca", "manifold": "stiefel", "rows": 4, "cols": 1, "seed": 7, "device_count": 2,
        "retry_min_ms": 20, "retry_max_ms": 60}
@@ -30,6 +33,27 @@ rows = numpy.load(sys.argv[2])
 client = gradstream.Client(sys.argv[3], sys.argv[4], rows, floors=False, state=sys.argv[5])
 gradstream.train([client], until=lambda: client.status().version >= 6, seconds=60)
 os.kill(os.getpid(), signal.SIGKILL)
+"""
+# What wants more memory than a process has, and a device of the process that then is well.
+NO_MEMORY = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+import gradstream
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (128 << 20), resource.RLIM_INFINITY))
+def refused(work):
+    try:
+        work()
+    except MemoryError as error:
+        print(type(error).__name__, error)
+def open_device(rows, cols, **more):
+    return gradstream.Client(sys.argv[2], "127.0.0.1:1", problem=gradstream.Loss(sum, shape=(rows, cols), count=1),
+                             state=sys.argv[3], **more)
+refused(lambda: open_device(16384, 4096, arena_bytes=1 << 30))
+refused(lambda: gradstream.simulate(clock="virtual", devices=131072, rounds=1, seed=3))
+with open_device(4, 1) as client:
+    client.poll()
+    print(client.status().name)
 """
 
 
@@ -127,6 +151,16 @@ class State(unittest.TestCase):
                 gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1), state=pathlib.Path(folder, "file"))
 
 
+class Memory(unittest.TestCase):
+    def test_a_process_without_memory_raises_and_lives_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-B", "-c", NO_MEMORY, FOLDER.name, IDENTITY, folder], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=SECONDS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words = "OutOfMemory the process has no more memory"
+        self.assertRegex(done.stdout, rf"^{words}: give it more.*\n{words}.*\na\n$")
+
+
 class Credentials(unittest.TestCase):
     def train(self, server, credentials):
         with gradstream.Client(credentials, server.address, samples(1), floors=False) as client:
@@ -151,8 +185,41 @@ class Credentials(unittest.TestCase):
                 gradstream.claim_identity(taken._replace(file=identity), server.address)
             with self.assertRaisesRegex(gradstream.ServerUnreachable, "within 0 s.*address and port right"):
                 gradstream.claim_identity(claim._replace(identity=server.folder / "c", seconds=0), "127.0.0.1:1")
-            with self.assertRaisesRegex(gradstream.IdentityError, "is a claim"):
+            with self.assertRaisesRegex(gradstream.IdentityError, "is a claim: give it as the file of a Claim, with"):
                 gradstream.Client(file, server.address, samples(1))
+
+    def test_a_remedy_names_arguments(self):
+        """The words are those of gradstream-client, whose options a program in Python does not have."""
+        with gradstream.Server(**{**RUN, "device_count": 1}, round_count=4) as server:
+            file, identity, lines = server.folder / "spring.identity", server.folder / "kitchen.identity", []
+            server.ask("claim", "add", "spring", "--out", file)
+            claim = gradstream.Claim(file, "kitchen", identity)
+            gradstream.claim_identity(claim, server.address)
+            other = claim._replace(identity=server.folder / "other.identity")
+            with self.assertRaisesRegex(gradstream.ClaimRefused, "give it another name, or ask .* rotate NAME --out "):
+                gradstream.claim_identity(other, server.address, log=lines.append)
+            self.assertRegex(lines[-1], "give it another name, or")
+            text = file.read_text(encoding="ascii")
+            file.write_text(text[:text.index("server =")], encoding="ascii")
+            with self.assertRaisesRegex(gradstream.ClaimRefused, "reads the key, with unproven=True$"):
+                gradstream.claim_identity(other, server.address)
+            for option, words in (("check --server, and", "check the argument server, and"),
+                                  ("compare --server-ca with", "compare server_ca with"),
+                                  ("a path a--name, or --state none", "a path a--name, or state=None"),
+                                  ("--names", "--names")):
+                self.assertEqual(errors.in_python(option), words)
+
+    def test_a_claim_waits_no_longer_than_its_seconds(self):
+        """For a server that takes the connection and says nothing; an attempt alone would take 10 s."""
+        with gradstream.Server(**{**RUN, "device_count": 1}, round_count=4) as server, \
+                socket.create_server(("127.0.0.1", 0)) as silent:
+            file = server.folder / "spring.identity"
+            server.ask("claim", "add", "spring", "--out", file)
+            claim = gradstream.Claim(file, "kitchen", server.folder / "kitchen.identity", seconds=1)
+            begun = time.monotonic()
+            with self.assertRaisesRegex(gradstream.ServerUnreachable, "within 1 s"):
+                gradstream.claim_identity(claim, f"127.0.0.1:{silent.getsockname()[1]}")
+            self.assertLess(time.monotonic() - begun, 8)
 
     def test_a_path_that_cannot_be_looked_at_is_an_error(self):
         """A link to itself is one for every user."""
@@ -168,8 +235,10 @@ class Credentials(unittest.TestCase):
             file = server.folder / "a.identity"
             server.ask("device", "rotate", "a", "--by-device")
             with gradstream.Client(file, server.address, samples(1), floors=False) as client:
+                self.assertEqual(client.status().name, "a")
                 gradstream.train([client], until=lambda: "identity = a~1\n" in file.read_text(encoding="ascii"),
                                  seconds=SECONDS)
+                self.assertEqual(client.status().name, "a~1")
             with gradstream.Client(file, server.address, samples(1), floors=False) as client:
                 gradstream.train([client], until=lambda: client.status().version >= 1, seconds=SECONDS)
                 self.assertEqual(client.status().name, "a~1")

@@ -190,6 +190,18 @@ TEST(ClientMeasurement, APowerCutAsksTheStepInProgressAgain) {
   }
 }
 
+TEST(ClientMeasurement, AClientThatEndsCancelsTheQuestionThatWaits) {
+  Bench bench(true);
+  bench.client().drop_open_step();
+  EXPECT_TRUE(bench.apparatus.cancelled.empty()) << "no step is open";
+  ASSERT_TRUE(bench.run_to_question(7));
+  for (int times = 0; times < 2; ++times) {
+    bench.client().drop_open_step();
+    EXPECT_EQ(bench.apparatus.cancelled, (std::vector<uint32_t>{7})) << "once";
+    EXPECT_FALSE(bench.waits());
+  }
+}
+
 TEST(ClientMeasurement, AnAnswerThatIsNoNumberIsNamedAsAlways) {
   Bench bench(true);
   bench.apparatus.is_broken = true;

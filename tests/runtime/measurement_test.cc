@@ -57,6 +57,30 @@ TEST(Measurement, WaitsAsLongAsItsTimeout) {
   EXPECT_EQ(Measurement().timeout_ms(), kMeasureTimeoutMs);
 }
 
+TEST(Measurement, AQuestionThatHasNotWaitedIsNotCancelled) {
+  uint32_t cancelled = 0;
+  const MeasurementOptions options = {
+      "plant", 12, [](const void* count, uint32_t) { ++*static_cast<uint32_t*>(const_cast<void*>(count)); },
+      &cancelled};
+  Measurement measurement(options);
+  EvaluationProgress progress = kWholeEvaluation;
+  const Batch batch = {nullptr, 1, &progress};
+  measurement.drop();
+  measurement.ask(batch);
+  EXPECT_EQ(measurement.await(1000), 0u) << "it computes";
+  measurement.drop();
+  EXPECT_EQ(cancelled, 0u);
+  progress.restart();
+  measurement.ask(batch);
+  EXPECT_EQ(measurement.wait(batch), Status::kUnfinished);
+  EXPECT_NE(measurement.await(2000), 0u);
+  measurement.ask(batch);  // the apparatus has its answer, and the loss computes with it
+  EXPECT_EQ(measurement.await(2005), 0u);
+  measurement.drop();
+  measurement.drop();
+  EXPECT_EQ(cancelled, 1u);
+}
+
 // A task on St(8,2), by a loss that answers at once or by an apparatus that stands for it.
 struct Work {
   Work(const Task& task, uint32_t asks_needed) {

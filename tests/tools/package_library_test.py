@@ -1,7 +1,8 @@
 """The Debian package of the library, as docs/how-to/library.md makes it: its files are those of the tree and of the
 build, all of one time, at paths and names that an Mbed TLS of the system does not have. What its headers include is
 there, no folder is empty, and the documents' links lead somewhere. Unpacked into a folder, it serves the projects of
-tests/consume that have find_package() and pkg-config, and these run. Nothing is installed.
+tests/consume that have find_package() and pkg-config, and these run. Nothing is installed. What it depends on follows
+from the symbols that its archives leave open, and no file tells where it was built.
 """
 
 import json
@@ -15,8 +16,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "consume")]
 import consume_test  # noqa: E402
+import fleet  # noqa: E402
 import package  # noqa: E402  the tool under test
 import package_library  # noqa: E402
+import package_needs  # noqa: E402
 
 SECONDS_MAX = 60
 ARCHIVES = {f"libgs_{name}.a" for name in ("firmware", "c_port", "board_posix", "host", "link", "tls", "wire",
@@ -53,6 +56,9 @@ def check_package(path):
     fields = dict(line.split(": ", 1) for line in read("dpkg-deb", "--field", path).splitlines() if line[0] != " ")
     assert fields["Package"] == "libgradstream-dev" and fields["Version"] == package.version(), fields
     assert fields["Architecture"] == "amd64" and fields["Section"] == "libdevel", fields
+    libc, libstdcxx = fields["Depends"].split(", ")
+    assert re.fullmatch(r"libc6-dev \(>= 2\.\d+\)", libc), fields
+    assert re.fullmatch(r"libstdc\+\+-\d+-dev \| g\+\+ \(>= 4:\d+\)", libstdcxx), fields
     found, folders, times = set(), set(), set()
     for line in read("dpkg-deb", "--contents", path).splitlines():
         mode, owner, _, date, time, name = line.split(None, 5)
@@ -87,6 +93,46 @@ def check_includes(folder):
             assert (folder / name).is_file(), f"{path.relative_to(folder)} includes {name}, which is not in the package"
 
 
+def check_paths(folder):
+    """Assertions say their files from the root of the tree, on whichever machine the archives were made."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            for place in {str(ROOT), str(fleet.BUILD.resolve())}:
+                assert place.encode() not in content, f"{path.relative_to(folder)} tells where it was built: {place}"
+
+
+def archive_of(folder, name, text):
+    """One of this source."""
+    source, made = folder / name, folder / f"{name}.a"
+    source.write_text(text, encoding="ascii")
+    read("g++" if name.endswith("cc") else "gcc", "-c", source, "-o", folder / f"{name}.o")
+    read("ar", "rcs", made, folder / f"{name}.o")
+    return made
+
+
+def check_needs(folder):
+    """By symbols whose first release is known: arc4random() is of glibc 2.36, from_chars() of floats of GCC 11."""
+    folder.mkdir()
+    old = archive_of(folder, "old.c", "int gs_port_read(void);\nint f(void) { return gs_port_read(); }\n")
+    new = archive_of(folder, "new.c", "#include <stdlib.h>\nunsigned g(void) { return arc4random(); }\n")
+    cxx = archive_of(folder, "cxx.cc", "#include <charconv>\nint f();\nint h(const char* a, double& x) {\n"
+                     "  return f() + (std::from_chars(a, a + 1, x).ptr == a);\n}\nint f() { return 1; }\n")
+    other = archive_of(folder, "other.c", "int sodium_init(void);\nint f(void) { return sodium_init(); }\n")
+    compiler = read("g++", "-dumpversion").strip().partition(".")[0]
+    for archives, libc, gcc in (([old], "2.0", "10"), ([old, new], "2.36", "10"), ([cxx], r"2\.\d+", "11")):
+        words = package_needs.depends(archives, "gs_port_")
+        wanted = rf"libc6-dev \(>= {libc}\), libstdc\+\+-{compiler}-dev \| g\+\+ \(>= 4:{gcc}\)"
+        assert re.fullmatch(wanted, words), (archives, words)
+    for archives, callbacks, name in (([other], "gs_port_", "sodium_init"), ([old], "", "gs_port_read")):
+        try:
+            package_needs.depends(archives, callbacks)
+        except RuntimeError as refused:
+            assert name in str(refused), refused
+        else:
+            raise AssertionError(f"{name} is in no library that the package names")
+
+
 def check_projects(prefix, work):
     """One by CMake and one by make, whose linker first finds archives under the names of Debian's libmbedtls-dev."""
     shutil.copytree(consume_test.HERE, work)
@@ -107,6 +153,8 @@ def main():
         read("dpkg-deb", "--extract", path, folder / "root")
         check_documents(folder / "root" / "usr" / "share" / "doc" / "libgradstream-dev")
         check_includes(folder / "root" / "usr" / "include" / f"gradstream-{package.version()}")
+        check_paths(folder / "root")
+        check_needs(folder / "needs")
         check_projects(folder / "root" / "usr", folder / "work")
     print(f"package_library: {path.stat().st_size} bytes, {len(wanted_files())} files")
 

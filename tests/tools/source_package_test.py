@@ -46,7 +46,8 @@ def check_bytes(work, build):
 
 
 def check_sources(build, files):
-    """Every source of the libraries stands in the package, or is named; a planted one is found."""
+    """Every source of the libraries stands in the package, or is named; a planted one is found. No header of what is
+    left out rides along, but for one whose declarations gs_init() shares."""
     found = package_source.libraries(build)
     names = {library.name for library in found}
     wanted = {"gs_runtime", "gs_link", "gs_firmware", "gs_tls", "gs_wire", "gs_c_port", "gradstream_mbedcrypto"}
@@ -56,6 +57,8 @@ def check_sources(build, files):
     assert not package_source.missing(found, places), "the package lacks a source"
     lacking = next(path for path in places if path.name == "client_task.cc")
     assert package_source.missing(found, places - {lacking}) == [lacking], "a source that is missing is not found"
+    headers = {name for name in package_source.LEFT_OUT if f"src/{name.removesuffix('.cc')}.h" in files}
+    assert headers == {"firmware/client_main.cc"}, f"headers without a source: {sorted(headers)}"
     found[0].definitions.add("GS_PLANTED")
     try:
         package_source.check_definitions(found)
