@@ -1,5 +1,7 @@
 #include "server/engine/followed_run.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/base/state_archive.h"
@@ -17,12 +19,24 @@ namespace {
 // Of the bytes of encode_published(). Another one is of a release that this one does not read.
 constexpr uint8_t kPublishedForm = 1;
 
+// What stands against two sums in one server stands against two nodes. The remedy is another one.
+std::string in_words_of_nodes(std::string sentence) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"2 aggregators: ", ""},
+                                                                      {"take 1 aggregator", "take one server"}};
+  for (const auto& [from, to] : kWords) {
+    if (const size_t at = sentence.find(from); at != std::string::npos) {
+      sentence.replace(at, from.size(), to);
+    }
+  }
+  return sentence;
+}
+
 }  // namespace
 
 Objection check_cluster_run(const RunParameters& parameters) {
   const std::string what = "several nodes: ";
   if (const Objection objection = check_aggregator_count(parameters, 2)) {
-    return what + objection.sentence;
+    return what + in_words_of_nodes(objection.sentence);
   }
   if (parameters.phase_count() > 1) {
     return what +

@@ -113,6 +113,7 @@ TEST(FollowedRun, SaysWhatSeveralNodesCannotTrain) {
   };
   const auto names = [](const std::string& text, const char* key) { return text.find(key) != std::string::npos; };
   EXPECT_TRUE(names(check_cluster_run(asynchronous_parameters()).sentence, "delay_rule"));
+  EXPECT_FALSE(names(check_cluster_run(asynchronous_parameters()).sentence, "aggregator")) << "nobody asked for one";
   EXPECT_TRUE(
       names(sentence([](RunParameters& p) { p.local->correction_form = CorrectionForm::kMemory; }), "correction_form"));
   EXPECT_TRUE(names(sentence([](RunParameters& p) { p.fold->weight_share_max = 0.5F; }), "weight_share_max"));
