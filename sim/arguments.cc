@@ -73,6 +73,20 @@ void define_fleet(CLI::App& app, Arguments* out) {
   app.add_option("--csv", out->csv, "file of gap, version and bytes by virtual time")->group(group);
 }
 
+void define_cluster(CLI::App& app, Arguments* out) {
+  const char* const group = "Several nodes";
+  app.add_option("--fronts", out->front_count,
+                 "so many nodes over a simulated engine train the run together; --faults then names " +
+                     CLI::detail::join(kClusterFaultNames, ","))
+      ->check(CLI::Range(1U, kFrontCountMax))
+      ->excludes("--verbose")
+      ->group(group);
+  app.add_option("--planted", out->cluster_plant, "with --fronts: a fault that must be found within 100 schedules")
+      ->check(CLI::IsMember(std::vector<std::string>(kClusterPlantNames.begin(), kClusterPlantNames.end())))
+      ->needs("--fronts")
+      ->group(group);
+}
+
 // What would change nothing is refused: a fleet's option without --fleet, and with it one of schedules.
 void refuse_idle_options(CLI::App& app) {
   CLI::Option* const fleet = app.get_option("--fleet");
@@ -150,6 +164,7 @@ void define(CLI::App& app, Arguments* out) {
                "take server steps of another length than the run's; must be found within 100 schedules");
   define_fleet(app, out);
   app.add_flag("--verbose", out->is_verbose, "print what happens");
+  define_cluster(app, out);
   refuse_idle_options(app);
   app.footer(
       "Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage; "
@@ -207,16 +222,31 @@ void settle_checks(Arguments* arguments) {
   if (refusal && arguments->fleet_count == 0) {  // a fleet has parameters of its own
     throw CLI::ValidationError("no server would run this", refusal.sentence);
   }
-  const bool has_schedules =
-      arguments->schedules > 0 || arguments->schedule.has_value() || is_planted(arguments->options);
+  const bool is_cluster = arguments->front_count > 0;
+  if (const std::string against = is_cluster ? cluster_obstacle(options) : ""; !against.empty()) {
+    throw CLI::ValidationError("--fronts", against);
+  }
+  const bool has_schedules = arguments->schedules > 0 || arguments->schedule.has_value() ||
+                             is_planted(arguments->options) || arguments->cluster_plant != "none";
   const std::string by_default = has_schedules ? "all" : "none";
-  arguments->options.fault_bits =
-      parse_names("--faults", "fault", kFaultNames, arguments->faults.empty() ? by_default : arguments->faults);
+  const std::string faults = arguments->faults.empty() ? by_default : arguments->faults;
+  arguments->options.fault_bits = is_cluster ? parse_names("--faults", "fault", kClusterFaultNames, faults)
+                                             : parse_names("--faults", "fault", kFaultNames, faults);
 }
 
 }  // namespace
 
 bool is_planted(const SimOptions& options) { return options.plants.double_fold || options.plants.step; }
+
+ClusterOptions cluster_options(const Arguments& arguments) {
+  ClusterOptions options;
+  options.sim = arguments.options;
+  options.front_count = arguments.front_count;
+  for (size_t i = 0; i < kClusterPlantNames.size(); ++i) {
+    options.plant = arguments.cluster_plant == kClusterPlantNames[i] ? static_cast<ClusterPlant>(i) : options.plant;
+  }
+  return options;
+}
 
 std::optional<int> parse_arguments(int argc, const char* const* argv, const OwnProblem* own, std::ostream& out,
                                    std::ostream& err, Arguments* arguments) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "sim/big_fleet.h"
+#include "sim/cluster.h"
 #include "sim/sim_parameters.h"
 
 namespace gradstream {
@@ -16,6 +17,8 @@ struct Arguments {
   SimOptions options;
   BigFleetOptions fleet;
   uint32_t fleet_count = 0;  // 0: no fleet but schedules
+  uint32_t front_count = 0;  // nodes that train the run of `options` together; 0: one server does
+  std::string cluster_plant = "none";
   std::string speeds = "mix";
   std::string csv;
   uint32_t schedules = 0;            // 0: one run
@@ -36,6 +39,9 @@ struct Arguments {
 
 // Whether a fault of the simulator's own was asked for.
 bool is_planted(const SimOptions& options);
+
+// With front_count: what several nodes are asked to be.
+ClusterOptions cluster_options(const Arguments& arguments);
 
 // own: what the caller brings, or null; *arguments points to it. Nothing: *arguments are complete. Else the exit status
 // of a program that was asked for help, or for what it does not take: the words are on out or err.

@@ -44,6 +44,7 @@ struct FakeEngine::Call {
   std::vector<uint32_t> devices;
   EngineBatch batch;
   uint64_t term = 0;
+  uint64_t sum_count = 0;
   uint32_t version = 0;
   PublishedVersion next;
   uint64_t at_ms = 0;        // when it is executed; kNever: it never is, or was
@@ -88,9 +89,10 @@ class FakeEngine::Node : public EngineNode {
     call.version = version;
     return submit(std::move(call));
   }
-  EngineTicket publish(uint64_t term, const PublishedVersion& next) override {
+  EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) override {
     Call call = of(Verb::kPublish);
     call.term = term;
+    call.sum_count = sum_count;
     call.next = next;
     return submit(std::move(call));
   }
@@ -249,6 +251,7 @@ EngineReply FakeEngine::execute(const Call& call) {
   const bool happened = call.verb == Verb::kResolve ? before.fronts[call.node] != tables_->fronts[call.node]
                                                     : reply.outcome == EngineOutcome::kCommitted;
   if (happened && !is_read(call.verb)) {
+    tell(call);
     history_.push_back(std::move(before));
     if (history_.size() > kHistoryMax) {
       history_.erase(history_.begin());
@@ -257,6 +260,17 @@ EngineReply FakeEngine::execute(const Call& call) {
     *tables_ = std::move(before);
   }
   return reply;
+}
+
+void FakeEngine::tell(const Call& call) const {
+  if (watch_ == nullptr) {
+    return;
+  }
+  if (call.verb == Verb::kCommit) {
+    watch_->on_batch(call.node, call.batch);
+  } else if (call.verb == Verb::kPublish) {
+    watch_->on_published(call.node, tables_->lease, call.next);
+  }
 }
 
 EngineReply FakeEngine::transact(const Call& call) {
@@ -292,7 +306,7 @@ EngineReply FakeEngine::transact(const Call& call) {
       reply.sums = tables.sums;
       break;
     case Verb::kPublish:
-      publish(call.term, call.next, &reply);
+      publish(call, &reply);
       break;
     case Verb::kReadVersions:
       for (const PublishedVersion& one : tables.versions) {
@@ -366,9 +380,11 @@ void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
   reply->lease = lease;
 }
 
-void FakeEngine::publish(uint64_t term, const PublishedVersion& next, EngineReply* reply) {
+void FakeEngine::publish(const Call& call, EngineReply* reply) {
+  const PublishedVersion& next = call.next;
   reply->lease = tables_->lease;
-  if (term != tables_->lease.term || next.version != tables_->open_version + 1) {
+  if (call.term != tables_->lease.term || next.version != tables_->open_version + 1 ||
+      call.sum_count != tables_->sums.size()) {
     reply->outcome = EngineOutcome::kCut;
     return;
   }
@@ -385,6 +401,8 @@ DeviceRow FakeEngine::row(uint32_t device) const {
   const auto known = tables_->devices.find(device);
   return known == tables_->devices.end() ? DeviceRow() : known->second;
 }
+
+const LeaseRow& FakeEngine::lease() const { return tables_->lease; }
 
 uint32_t FakeEngine::open_version() const { return tables_->open_version; }
 

@@ -19,6 +19,15 @@
 
 namespace gradstream {
 
+// Who hears what was committed, in its order, while it is. The oracle of a simulation does.
+class EngineWatch {
+ public:
+  virtual ~EngineWatch() = default;
+  virtual void on_batch(const std::string& node, const EngineBatch& batch) = 0;
+  // lease: as it was then.
+  virtual void on_published(const std::string& node, const LeaseRow& lease, const PublishedVersion& next) = 0;
+};
+
 struct FakeEngineOptions {
   uint32_t seed = 1;
   uint32_t delay_most_ms = 5;  // of one way, at least 1
@@ -43,6 +52,10 @@ class FakeEngine {
   // A node's connection; it ends before the engine. An older one of this name is dead from then on: its calls go
   // nowhere.
   std::unique_ptr<EngineNode> connect(const std::string& node);
+  // The watch outlives the engine; null: nobody watches.
+  void set_watch(EngineWatch* watch) { watch_ = watch; }
+  // From now on no call is lost or late but by plant().
+  void end_faults() { options_.lost_odds = 0; }
   // What is due by then happens. Never going back.
   void advance(uint64_t now_ms);
   // When something is due; UINT64_MAX: nothing is under way.
@@ -68,6 +81,7 @@ class FakeEngine {
   // The rows as they are, past all delays, for a test's own sums.
   DeviceRow row(uint32_t device) const;
   uint32_t open_version() const;
+  const LeaseRow& lease() const;
 
  private:
   struct Tables;
@@ -82,9 +96,11 @@ class FakeEngine {
   void commit(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void take_lease(const std::string& node, EngineReply* reply);
-  void publish(uint64_t term, const PublishedVersion& next, EngineReply* reply);
+  void publish(const Call& call, EngineReply* reply);
+  void tell(const Call& call) const;
 
   FakeEngineOptions options_;
+  EngineWatch* watch_ = nullptr;
   RandomStream draw_;
   uint64_t now_ms_ = 0;
   std::unique_ptr<Tables> tables_;

@@ -17,6 +17,7 @@
 #include "server/run/check_parameters.h"
 #include "sim/arguments.h"
 #include "sim/big_fleet.h"
+#include "sim/cluster_report.h"
 #include "sim/report.h"
 
 namespace gradstream {
@@ -101,6 +102,12 @@ int run(int argc, char** argv) {
   }
   if (arguments.fleet_count > 0) {
     return run_fleet(arguments);
+  }
+  if (arguments.front_count > 0) {
+    std::string line;
+    const bool holds = run_clusters(arguments, print_line, &line);
+    print_line(line);
+    return holds ? 0 : 1;
   }
   const bool is_single = arguments.schedules == 0 && !is_planted(arguments.options);
   if (is_single || arguments.is_verbose) {

@@ -53,6 +53,7 @@ RUN_BY = {
     ("docs/how-to/source_package.md", "./run package"): "it takes minutes and tries itself; source_package_test.py",
     ("docs/how-to/simulate.md", "./run simulate --fleet"): "tests/sim/simulate_fleet_test.py",
     ("docs/how-to/simulate.md", "./run simulate --devices"): "tests/sim/simulate_fleet_test.py",
+    ("docs/how-to/simulate.md", "./run simulate --fronts"): "tests/sim/cluster_test.cc",
     ("docs/how-to/simulate.md", "./run simulate --schedules 1000 --lies"): "tests/sim/lying_sim_test.cc",
     ("docs/how-to/simulate.md", "./run simulate --schedules 1000 --byzantine"): "tests/sim/byzantine_test.cc",
     ("docs/how-to/watch.md", "gradstream serve --config"): "tests/server/how_to_test.py",

@@ -110,6 +110,16 @@ Status RunLedger::add_fold(const FoldInput& input) {
   return aggregator_->add(input);
 }
 
+PartialSum RunLedger::take_partial() {
+  prepared_.reset();
+  return aggregator_->take_partial();
+}
+
+Status RunLedger::merge(const PartialSum& sum) {
+  prepared_.reset();
+  return aggregator_->merge(sum);
+}
+
 Real RunLedger::inverse_participation(uint32_t device, uint32_t rounds_joined) const {
   if (asks_everybody()) {
     return 1;

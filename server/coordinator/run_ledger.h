@@ -157,6 +157,11 @@ class RunLedger {
   void commit_fold(const FoldInput& input);
   // prepare_fold() and commit_fold(), of an update that counts already. Codes of Aggregator::add.
   Status add_fold(const FoldInput& input);
+  // Of a run whose rule merges (Aggregator::is_mergeable()): what was folded since the version was begun, which it
+  // forgets.
+  PartialSum take_partial();
+  // Adds what another server has folded. Codes of Aggregator::merge().
+  Status merge(const PartialSum& sum);
   // What is wrong with an answer of a stage that has answers of its own; REASON_NONE: it may be added.
   StageFault check_answer(const StageAnswer& answer) const { return stage_.fold->check(answer); }
   // Its bounds were held when it came. kDataCorrupt: the fold cannot even read it.

@@ -111,9 +111,11 @@ class EngineNode {
   virtual EngineTicket take_lease() = 0;
   // What is in for the open version: fronts of all nodes and their sums, of this very version. kCut: it is not open.
   virtual EngineTicket read_sums(uint32_t version) = 0;
-  // The version behind the open one, by the holder of the lease of this term: kCut where term or version is another.
-  // The sums of the version before are dropped, and the fronts begin anew.
-  virtual EngineTicket publish(uint64_t term, const PublishedVersion& next) = 0;
+  // The version behind the open one, by the holder of the lease of this term. sum_count: the sums that it was made of,
+  // as read_sums() gave them. kCut where term or version is another, or where the open version has more sums by now.
+  // Else an update that was committed after the leader had read would be acknowledged, and in no version. The sums of
+  // the version before are dropped, and the fronts begin anew.
+  virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
   // versions: those from this one on, in their order.
   virtual EngineTicket read_versions(uint32_t from) = 0;
 

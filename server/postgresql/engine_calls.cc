@@ -32,7 +32,8 @@ constexpr std::array<EngineStatement, 8> kStatements = {{
      "UNION ALL SELECT 2, node, epoch, version, batch, 0, 0, 0, content "
      "FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint) all_rows "
      "ORDER BY kind, node COLLATE \"C\", epoch, batch"},
-    {"publish", "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bytea)"},
+    {"publish",
+     "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)"},
     {"read_versions",
      "SELECT version, content FROM gradstream.version WHERE run = $1::bigint AND version >= $2::bigint "
      "ORDER BY version"},

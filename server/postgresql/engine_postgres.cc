@@ -56,9 +56,10 @@ EngineTicket PostgresEngine::read_sums(uint32_t version) {
   return submit(EngineVerb::kReadSums, std::move(parameters));
 }
 
-EngineTicket PostgresEngine::publish(uint64_t term, const PublishedVersion& next) {
+EngineTicket PostgresEngine::publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) {
   PgParameters parameters = parameters_of_node(options_);
   parameters.number(term);
+  parameters.number(sum_count);
   parameters.number(next.version);
   parameters.bytes(next.record);
   return submit(EngineVerb::kPublish, std::move(parameters));

@@ -165,6 +165,8 @@ BEGIN
 END $$;
 )sql";
 
+// A version is made of counted sums. The rows of all fronts are locked before the count: a batch under way is counted,
+// or it comes later and finds the cut.
 constexpr char kLease[] = R"sql(
 CREATE FUNCTION gradstream.take_lease(the_run bigint, the_node text, lease_ms bigint) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
@@ -181,23 +183,23 @@ BEGIN
   END IF;
   RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
 END $$;
-CREATE FUNCTION gradstream.publish_version(the_run bigint, the_node text, the_term bigint, the_version bigint,
-  the_record bytea) RETURNS gradstream.lease_reply
+CREATE FUNCTION gradstream.publish_version(the_run bigint, the_node text, the_term bigint, sum_count bigint,
+  the_version bigint, the_record bytea) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
 DECLARE
   r gradstream.run;
-  outcome integer := 0;
+  outcome integer := 1;
 BEGIN
-  UPDATE gradstream.run o SET open_version = the_version
-  WHERE o.run = the_run AND o.leader = the_node AND o.term = the_term AND o.open_version + 1 = the_version
-  RETURNING * INTO r;
-  IF FOUND THEN
-    UPDATE gradstream.front o SET open_version = the_version, on_time = 0, late = 0 WHERE o.run = the_run;
-    INSERT INTO gradstream.version VALUES (the_run, the_version, the_term, the_record);
-    DELETE FROM gradstream.partial p WHERE p.run = the_run AND p.version = the_version - 1;
-  ELSE
-    outcome := 1;
-    SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run;
+  SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run FOR UPDATE;
+  IF r.leader = the_node AND r.term = the_term AND r.open_version + 1 = the_version THEN
+    PERFORM 1 FROM gradstream.front o WHERE o.run = the_run ORDER BY o.node FOR UPDATE;
+    IF (SELECT count(*) FROM gradstream.partial p WHERE p.run = the_run AND p.version = r.open_version) = sum_count THEN
+      outcome := 0;
+      UPDATE gradstream.run o SET open_version = the_version WHERE o.run = the_run;
+      UPDATE gradstream.front o SET open_version = the_version, on_time = 0, late = 0 WHERE o.run = the_run;
+      INSERT INTO gradstream.version VALUES (the_run, the_version, the_term, the_record);
+      DELETE FROM gradstream.partial p WHERE p.run = the_run AND p.version = the_version - 1;
+    END IF;
   END IF;
   RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
 END $$;

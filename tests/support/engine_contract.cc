@@ -77,8 +77,9 @@ std::vector<std::vector<uint8_t>> sums_of(Front* front, uint32_t version) {
   return reply.sums;
 }
 
-EngineOutcome publish(Front* front, uint64_t term, uint32_t version) {
-  return front->harness->wait(*front->node, front->node->publish(term, {version, {uint8_t(version)}})).outcome;
+EngineOutcome publish(Front* front, uint64_t term, uint32_t version, uint64_t sum_count = 0) {
+  const EngineTicket ticket = front->node->publish(term, sum_count, {version, {uint8_t(version)}});
+  return front->harness->wait(*front->node, ticket).outcome;
 }
 
 }  // namespace
@@ -114,7 +115,9 @@ void expect_a_cut(MakeEngineHarness make) {
   repeated.changes.clear();
   EXPECT_EQ(engine->wait(*a.node, a.node->commit(repeated)).outcome, EngineOutcome::kCut) << "its number is in";
   const uint64_t term = engine->wait(*b.node, b.node->take_lease()).lease.term;
-  EXPECT_EQ(publish(&b, term, 1), EngineOutcome::kCommitted);
+  EXPECT_EQ(publish(&b, term, 1, 0), EngineOutcome::kCut) << "a batch came after the leader had read";
+  EXPECT_EQ(sums_of(&b, 0).size(), 1U) << "nothing of a cut version happens";
+  EXPECT_EQ(publish(&b, term, 1, 1), EngineOutcome::kCommitted);
   EngineReply reply = a.commit(batch_of({fold(1, one, 0)}, 1, {7}));
   EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
   EXPECT_EQ(reply.front.open_version, 1U);

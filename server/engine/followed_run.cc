@@ -1,0 +1,149 @@
+#include "server/engine/followed_run.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/base/state_archive.h"
+#include "server/rules/aggregator.h"
+#include "server/rules/record.h"
+#include "server/run/fold_keys.h"
+#include "server/run/quality_keys.h"
+#include "server/run/run_core.h"
+#include "server/run/run_stages.h"
+#include "server/run/trigger_keys.h"
+
+namespace gradstream {
+namespace {
+
+// Of the bytes of encode_published(). Another one is of a release that this one does not read.
+constexpr uint8_t kPublishedForm = 1;
+
+// What stands against two sums in one server stands against two nodes. The remedy is another one.
+std::string in_words_of_nodes(std::string sentence) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"2 aggregators: ", ""},
+                                                                      {"take 1 aggregator", "take one server"}};
+  for (const auto& [from, to] : kWords) {
+    if (const size_t at = sentence.find(from); at != std::string::npos) {
+      sentence.replace(at, from.size(), to);
+    }
+  }
+  return sentence;
+}
+
+}  // namespace
+
+Objection check_cluster_run(const RunParameters& parameters) {
+  const std::string what = "several nodes: ";
+  if (const Objection objection = check_aggregator_count(parameters, 2)) {
+    return what + in_words_of_nodes(objection.sentence);
+  }
+  if (parameters.phase_count() > 1) {
+    return what +
+           "with solver svrg a round has two phases, which no engine keeps yet; take another solver, or one server";
+  }
+  if (has_stages(parameters) || chooses_step(parameters)) {
+    return what +
+           "centre, scale and step_size auto ask for stages before training, which no engine keeps yet; "
+           "leave them out, or take one server";
+  }
+  if (parameters.cohort->participation != Participation::kAll) {
+    return what + "nodes ask every device; set participation to all, or take one server";
+  }
+  if (parameters.trigger->buffer_size > 0) {
+    return what +
+           "with buffer_size a version closes at a count that nodes reach apart; set it to 0, or take one server";
+  }
+  if (awaits_seen(parameters) || share_versions(parameters) > 0) {
+    return what +
+           "seen_versions and device_share_max need the attendance of all devices, which no engine keeps yet; "
+           "leave them out, or take one server";
+  }
+  if (parameters.fold.keys().clip_norm != ClipNorm::kNone) {
+    return what + "no engine keeps the radius of clip_norm yet; set it to none, or take one server";
+  }
+  if (parameters.quality->evaluation_period > 0) {
+    return what + "no engine keeps evaluations yet; set evaluation_period to 0, or take one server";
+  }
+  return {};
+}
+
+std::vector<uint8_t> encode_published(const VersionRecord& record, Trigger trigger) {
+  StateArchive io;
+  uint8_t form = kPublishedForm;
+  Real step_scale = record.step_scale;
+  uint64_t digest = record.digest;
+  std::vector<uint8_t> payload = encode_payload(record);
+  io.values(form, trigger, step_scale, digest);
+  io.numbers(payload);
+  return io.take_bytes();
+}
+
+Status decode_published(const RunParameters& parameters, const PublishedVersion& published, VersionRecord* record) {
+  StateArchive io(published.record);
+  uint8_t form = 0;
+  Trigger trigger = Trigger::kNone;
+  std::vector<uint8_t> payload;
+  *record = VersionRecord();
+  record->version = published.version;
+  io.values(form, trigger, record->step_scale, record->digest);
+  io.numbers(payload);
+  if (!io.is_sound() || !io.is_at_end() || form != kPublishedForm) {
+    return Status::kDataCorrupt;
+  }
+  return decode_payload(parameters, payload, record);
+}
+
+FollowedRun::FollowedRun(const RunParameters& parameters, uint32_t device_count)
+    : parameters_(parameters), enrolment_(device_count) {
+  GS_ASSERT(!check_cluster_run(parameters));
+  ledger_ = std::make_unique<RunLedger>(parameters_, enrolment_, 1);
+  const VersionRecord first = ledger_->make_first({});
+  GS_ASSERT(ledger_->follow(first) == Status::kOk);
+  GS_ASSERT(begin(first) == Status::kOk);
+}
+
+bool FollowedRun::is_done() const { return ledger_->round() >= parameters_.trigger->round_count; }
+
+Status FollowedRun::follow(const PublishedVersion& published) {
+  VersionRecord record;
+  if (published.version != version() + 1) {
+    return Status::kDataCorrupt;
+  }
+  GS_TRY(decode_published(parameters_, published, &record));
+  if (ledger_->follow(record) != Status::kOk) {
+    return Status::kDataCorrupt;
+  }
+  return begin(record);
+}
+
+VersionRecord FollowedRun::close() {
+  StateArchive io;
+  exchange(io);
+  saved_ = io.take_bytes();
+  ClosingNotes notes;
+  return ledger_->close(enrolment_.active_count(), &notes);
+}
+
+Status FollowedRun::begin(const VersionRecord& record) {
+  ClipTally clip;
+  return ledger_->begin(record, &clip);
+}
+
+// ---- The open version, to go back to ----
+
+void FollowedRun::exchange(StateArchive& io) {
+  ledger_->exchange_version(io);
+  ledger_->exchange_models(io);
+  ledger_->exchange_stage(io);
+  ledger_->exchange_rule(io);
+}
+
+void FollowedRun::reopen() {
+  ledger_ = std::make_unique<RunLedger>(parameters_, enrolment_, 1);
+  StateArchive io(saved_);
+  exchange(io);
+  GS_ASSERT(io.is_sound());  // this process wrote it
+}
+
+}  // namespace gradstream

@@ -1,0 +1,395 @@
+#include "server/engine/front.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/run/run_stages.h"
+
+namespace gradstream {
+
+Front::Front(const RunIdentity& identity, const RunParameters& parameters, uint32_t device_count, EngineNode& engine)
+    : identity_(identity), run_(parameters, device_count), engine_(engine) {}
+
+void Front::start(uint64_t now_ms) {
+  join();
+  ask_versions(now_ms);
+}
+
+// ---- Sessions ----
+
+void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
+  if (device >= run_.device_count()) {
+    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
+    return;
+  }
+  const auto [known, is_new] =
+      sessions_.try_emplace(id, Session{device, false, Intake(value_count_max(run_.parameters())), {}});
+  Session& session = known->second;
+  if (is_new) {
+    devices_[device].sessions.push_back(id);
+  }
+  devices_[device].session.last_seen_ms = now_ms;
+  IntakeResult taken = IntakeResult::kComplete;
+  Item item = {id, message, {}};
+  if (message.which_body == gs_DeviceMessage_update_scalars_tag) {
+    taken = session.intake.take(message.body.update_scalars);
+  } else if (message.which_body == gs_DeviceMessage_update_tangent_tag) {
+    taken = session.intake.take(message.body.update_tangent);
+  } else if (message.which_body == gs_DeviceMessage_status_report_tag) {
+    devices_[device].session.report = message.body.status_report;
+    return;
+  } else if (message.which_body != gs_DeviceMessage_hello_tag && message.which_body != gs_DeviceMessage_pull_tag &&
+             message.which_body != gs_DeviceMessage_task_refused_tag) {
+    taken = IntakeResult::kBroken;
+  }
+  if (taken == IntakeResult::kMore) {
+    return;
+  }
+  if (taken == IntakeResult::kBroken || session.items.size() >= kWaitingMessagesMax) {
+    refuse(id, taken == IntakeResult::kBroken ? gs_Reason_REASON_UNEXPECTED_MESSAGE : gs_Reason_REASON_OVERLOADED);
+    return;
+  }
+  const bool is_upload = message.which_body == gs_DeviceMessage_update_scalars_tag ||
+                         message.which_body == gs_DeviceMessage_update_tangent_tag;
+  if (is_upload) {
+    item.upload = session.intake.upload();
+  }
+  session.items.push_back(std::move(item));
+  ready_.push_back(id);
+  go_on(now_ms);
+}
+
+void Front::on_session_closed(SessionId id) {
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) {
+    return;
+  }
+  const uint32_t device = session->second.device;
+  sessions_.erase(session);
+  std::erase(devices_.at(device).sessions, id);
+  forget_if_gone(device);
+}
+
+// A device without a session is forgotten as soon as nothing about it is under way.
+void Front::forget_if_gone(uint32_t device) {
+  const auto known = devices_.find(device);
+  if (known != devices_.end() && known->second.sessions.empty() && !known->second.is_busy) {
+    devices_.erase(known);
+  }
+}
+
+void Front::release(uint32_t device) {
+  devices_.at(device).is_busy = false;
+  wake(device);
+  forget_if_gone(device);
+}
+
+void Front::wake(uint32_t device) {
+  for (const SessionId id : devices_.at(device).sessions) {
+    ready_.push_back(id);
+  }
+}
+
+// ---- What is next ----
+
+// Judges what may be judged, and calls the engine for what is to be loaded or committed.
+void Front::go_on(uint64_t now_ms) {
+  // Sessions wait while the front is behind, and while a batch is as large as it may be.
+  while (!ready_.empty() && is_current() && !is_broken_ && gathered_.size() < kBatchChangesMax) {
+    const SessionId id = ready_.front();
+    ready_.pop_front();
+    advance(id, now_ms);
+  }
+  send_loads();
+  if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
+    send_batch();
+  }
+  if (phase_ != Phase::kJoining && front_.open_version > run_.version()) {
+    ask_versions(now_ms);
+  }
+}
+
+void Front::advance(SessionId id, uint64_t now_ms) {
+  for (auto session = sessions_.find(id);
+       session != sessions_.end() && !session->second.items.empty() && !devices_.at(session->second.device).is_busy &&
+       gathered_.size() < kBatchChangesMax;
+       session = sessions_.find(id)) {  // a refusal may have ended it
+    const Item item = std::move(session->second.items.front());
+    session->second.items.pop_front();
+    judge(item, now_ms);
+  }
+  const auto session = sessions_.find(id);
+  if (session != sessions_.end() && !session->second.items.empty() && gathered_.size() >= kBatchChangesMax) {
+    ready_.push_back(id);
+  }
+}
+
+void Front::on_tick(uint64_t now_ms) {
+  if (now_ms >= poll_ms_) {
+    ask_versions(now_ms);
+  }
+}
+
+bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
+  if (reply.ticket == versions_ticket_) {
+    versions_ticket_ = 0;
+    take_versions(reply, now_ms);
+  } else if (reply.ticket == loads_ticket_) {
+    loads_ticket_ = 0;
+    take_loads(reply, now_ms);
+  } else if (reply.ticket == ticket_) {
+    ticket_ = 0;
+    on_batch_reply(reply);
+  } else {
+    return false;
+  }
+  go_on(now_ms);
+  return true;
+}
+
+// ---- Versions ----
+
+void Front::ask_versions(uint64_t now_ms) {
+  poll_ms_ = now_ms + kVersionPollMs;
+  if (versions_ticket_ == 0) {
+    versions_ticket_ = engine_.read_versions(run_.version() + 1);
+  }
+}
+
+// What was gathered for the version before is judged anew. The batch under way has its sum already: it is in that
+// version, or cut.
+void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
+  if (reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
+    return;
+  }
+  judge_again(&gathered_);
+  for (const PublishedVersion& version : reply.versions) {
+    is_broken_ = is_broken_ || run_.follow(version) != Status::kOk;
+  }
+  front_.open_version = std::max(front_.open_version, run_.version());  // publishing has moved the row
+  poll_ms_ = now_ms + kVersionPollMs;
+}
+
+// ---- Rows ----
+
+void Front::send_loads() {
+  if (loads_ticket_ != 0 || wanted_loads_.empty() || phase_ == Phase::kJoining) {
+    return;
+  }
+  loads_ = std::exchange(wanted_loads_, {});
+  std::vector<uint32_t> devices;
+  for (const auto& [device, item] : loads_) {
+    devices.push_back(device);
+  }
+  loads_ticket_ = engine_.load(devices);
+}
+
+void Front::take_loads(const EngineReply& reply, uint64_t now_ms) {
+  std::map<uint32_t, Item> loaded = std::exchange(loads_, {});
+  if (reply.outcome != EngineOutcome::kCommitted || reply.rows.size() != loaded.size()) {
+    wanted_loads_.merge(loaded);
+    return;
+  }
+  size_t i = 0;
+  for (const auto& [device, item] : loaded) {
+    devices_.at(device).row = reply.rows[i++];
+    if (sessions_.contains(item.session)) {
+      judge_hello_of(item, now_ms);
+    }
+    if (!gathered_.contains(device)) {
+      release(device);
+    }
+  }
+}
+
+// ---- Batches ----
+
+void Front::join() {
+  phase_ = Phase::kJoining;
+  ticket_ = engine_.join();
+}
+
+void Front::send_batch() {
+  flight_ = std::exchange(gathered_, {});
+  batch_ = EngineBatch();
+  for (const auto& [device, decision] : flight_) {
+    batch_.changes.push_back(decision.change);
+    batch_.on_time_count += decision.is_on_time ? 1 : 0;
+    batch_.late_count += decision.is_late ? 1 : 0;
+  }
+  if (batch_.on_time_count + batch_.late_count > 0) {
+    batch_.sum = encode_partial(run_.ledger().take_partial());
+  }
+  commit_flight();
+}
+
+void Front::commit_flight() {
+  batch_.epoch = front_.epoch;
+  batch_.open_version = front_.open_version;
+  batch_.number = front_.batch + 1;
+  phase_ = Phase::kCommitting;
+  ticket_ = engine_.commit(batch_);
+}
+
+void Front::reload_flight() {
+  std::vector<uint32_t> devices;
+  for (const auto& [device, decision] : flight_) {
+    devices.push_back(device);
+  }
+  phase_ = Phase::kReloading;
+  ticket_ = engine_.load(devices);
+}
+
+void Front::on_batch_reply(const EngineReply& reply) {
+  switch (phase_) {
+    case Phase::kJoining:
+      if (reply.outcome != EngineOutcome::kCommitted) {
+        join();
+        return;
+      }
+      front_ = reply.front;
+      phase_ = Phase::kReady;
+      if (is_blind_) {
+        reload_flight();
+      }
+      return;
+    case Phase::kCommitting:
+      on_commit(reply);
+      return;
+    case Phase::kResolving:
+      on_resolved(reply);
+      return;
+    case Phase::kReloading:
+      on_reloaded(reply);
+      return;
+    case Phase::kReady:
+      return;
+  }
+}
+
+void Front::on_commit(const EngineReply& reply) {
+  switch (reply.outcome) {
+    case EngineOutcome::kCommitted:
+      // A version may have been read since the batch was committed into the one before.
+      front_ = reply.front;
+      front_.open_version = std::max(front_.open_version, run_.version());
+      finish_flight();
+      return;
+    case EngineOutcome::kCut:
+      ++counters_.cuts;
+      on_cut(reply);
+      return;
+    case EngineOutcome::kConflict:
+      ++counters_.conflicts;
+      reload_flight();
+      return;
+    case EngineOutcome::kUnknown:
+      ++counters_.unknowns;
+      if (plant_ == FrontPlant::kNoResolve) {
+        is_blind_ = true;
+        join();
+        return;
+      }
+      phase_ = Phase::kResolving;
+      ticket_ = engine_.resolve(batch_.epoch, batch_.number);
+      return;
+  }
+}
+
+// Nothing of the batch happened. The version is over, or the front's epoch is: then the node joins anew.
+void Front::on_cut(const EngineReply& reply) {
+  const bool is_own = reply.front.epoch == batch_.epoch && reply.front.batch + 1 == batch_.number;
+  if (is_own && plant_ == FrontPlant::kNoCutCheck) {
+    front_ = reply.front;
+    commit_flight();
+    return;
+  }
+  phase_ = Phase::kReady;
+  judge_again(&flight_);
+  if (!is_own) {
+    join();
+    return;
+  }
+  front_.open_version = std::max(reply.front.open_version, run_.version());
+}
+
+void Front::on_resolved(const EngineReply& reply) {
+  switch (reply.outcome) {
+    case EngineOutcome::kUnknown:
+      ticket_ = engine_.resolve(batch_.epoch, batch_.number);
+      return;
+    case EngineOutcome::kConflict:
+      // Nobody can tell. The rows can: what is judged in them is answered by its first verdict. No batch of an epoch
+      // before the one that is joined then can come any more.
+      must_join_ = true;
+      reload_flight();
+      return;
+    case EngineOutcome::kCommitted:
+    case EngineOutcome::kCut:
+      break;
+  }
+  front_ = reply.front;
+  front_.open_version = std::max(front_.open_version, run_.version());
+  phase_ = Phase::kReady;
+  if (reply.outcome == EngineOutcome::kCommitted) {
+    finish_flight();
+  } else {
+    judge_again(&flight_);
+  }
+}
+
+void Front::on_reloaded(const EngineReply& reply) {
+  if (reply.outcome != EngineOutcome::kCommitted || reply.rows.size() != flight_.size()) {
+    reload_flight();
+    return;
+  }
+  size_t i = 0;
+  for (auto& [device, decision] : flight_) {
+    const DeviceRow& row = reply.rows[i];
+    devices_.at(device).row = row;
+    batch_.changes[i].task_sequence = row.task.sequence;
+    batch_.changes[i++].is_open = row.task.is_open;
+  }
+  if (std::exchange(is_blind_, false)) {
+    commit_flight();
+    return;
+  }
+  phase_ = Phase::kReady;
+  judge_again(&flight_);
+  if (std::exchange(must_join_, false)) {
+    join();
+  }
+}
+
+void Front::finish_flight() {
+  phase_ = Phase::kReady;
+  ++counters_.batches;
+  for (auto& [device, decision] : std::exchange(flight_, {})) {
+    devices_.at(device).row = decision.change.row;
+    counters_.updates_accepted += decision.is_on_time || decision.is_late ? 1 : 0;
+    for (FrontAction& action : decision.answers) {
+      if (sessions_.contains(action.session)) {
+        act(std::move(action));
+      }
+    }
+    release(device);
+  }
+}
+
+// They go back to where they came from, and are judged by the row and the version as they are then.
+void Front::judge_again(Decisions* decisions) {
+  if (decisions == &gathered_ && !gathered_.empty()) {
+    static_cast<void>(run_.ledger().take_partial());
+  }
+  for (auto& [device, decision] : std::exchange(*decisions, {})) {
+    ++counters_.judged_anew;
+    if (const auto session = sessions_.find(decision.item.session); session != sessions_.end()) {
+      session->second.has_hello =
+          session->second.has_hello && decision.item.message.which_body != gs_DeviceMessage_hello_tag;
+      session->second.items.push_front(std::move(decision.item));
+    }
+    release(device);
+  }
+}
+
+}  // namespace gradstream

@@ -1,0 +1,211 @@
+// A node's front: it judges what devices say, by the same rules as the coordinator, and commits batches of verdicts
+// with the exact sum of their updates to an engine.
+//
+//   message --> waits for its device's row --> judged --> gathered --> batch --committed--> the answers leave
+//                        ^                        ^                      |-- cut: judged anew in the open version
+//                        |                        +--- row is new <------|-- conflict: its rows are loaded again
+//                     Hello loads it                                     '-- unknown: asked, before anything else
+//
+// Pure: messages, replies of the engine and now_ms go in; actions and calls of the engine come out. No socket, thread
+// or clock. Each call has a reply within the engine's deadline, so no wait is without an end.
+//
+// Output commit rule: what depends on a change of a row leaves when the batch with that change is committed. A version
+// that a device hears of was read from the engine, where it is durable.
+//
+// At most one decision about a device is under way, and one batch. What is judged meanwhile gathers for the next one.
+// A device is known as long as it has a session here. Another node may serve it at the same time: the engine's
+// comparison of its row decides, and the later node hears of a conflict.
+#ifndef GRADSTREAM_SERVER_ENGINE_FRONT_H_
+#define GRADSTREAM_SERVER_ENGINE_FRONT_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/wire/codec.h"
+#include "server/base/session_id.h"
+#include "server/coordinator/device_rules.h"
+#include "server/coordinator/device_session.h"
+#include "server/coordinator/intake.h"
+#include "server/coordinator/upload_rules.h"
+#include "server/engine/engine.h"
+#include "server/engine/followed_run.h"
+
+namespace gradstream {
+
+// Changes of one batch, at most. Reason: as large a transaction holds a thousand rows for some milliseconds.
+inline constexpr size_t kBatchChangesMax = 512;
+// Whole messages of one session that wait to be judged, at most. Reason: a client has one under way and its report;
+// who sends more floods, and its session ends.
+inline constexpr size_t kWaitingMessagesMax = 8;
+// A front asks for new versions so often, ms. Reason: a tenth of a second is short beside a round, and ten small reads
+// a second are nothing to an engine.
+inline constexpr uint64_t kVersionPollMs = 100;
+
+struct FrontAction {
+  SessionId session = 0;
+  bool is_close = false;  // the session ends with `reason` after what was sent to it; else `message` is sent
+  gs_Reason reason = gs_Reason_REASON_NONE;
+  ServerMessage message = {};
+};
+
+struct FrontCounters {
+  uint64_t batches = 0;  // committed
+  uint64_t cuts = 0;
+  uint64_t conflicts = 0;
+  uint64_t unknowns = 0;     // batches whose outcome nobody knew at first
+  uint64_t judged_anew = 0;  // decisions, after a cut, a conflict or a new version
+  uint64_t tasks_issued = 0;
+  uint64_t updates_accepted = 0;
+  uint64_t updates_refused = 0;
+  uint64_t updates_duplicate = 0;
+};
+
+// Faults of a front's own, to see that a simulator finds them.
+enum class FrontPlant : uint8_t {
+  kNone,
+  kAckBeforeCommit,  // answers leave when they are judged
+  kNoCutCheck,       // a batch that was cut goes into the next version as it is
+  kNoResolve,        // a batch of unknown outcome is sent again, made to fit the rows as they are by then
+  kOtherSum,         // some updates are added to their sum twice
+};
+
+class Front {
+ public:
+  // Both outlive the front. Asserts as FollowedRun.
+  // device_count: the run's devices, whose enrolment indices count from 0.
+  Front(const RunIdentity& identity, const RunParameters& parameters, uint32_t device_count, EngineNode& engine);
+  Front(const Front&) = delete;
+  Front& operator=(const Front&) = delete;
+
+  // The node joins; messages may come at once, and wait.
+  void start(uint64_t now_ms);
+  // device: enrolment index, as the session's handshake has found it.
+  void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);
+  void on_session_closed(SessionId session);
+  // False: the reply is to no call of this front.
+  bool on_reply(const EngineReply& reply, uint64_t now_ms);
+  void on_tick(uint64_t now_ms);
+  uint64_t next_tick_ms() const { return poll_ms_; }
+  // In order.
+  std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
+
+  const FollowedRun& run() const { return run_; }
+  const FrontCounters& counters() const { return counters_; }
+  // Of the engine's versions, one did not follow: the node is of no more use.
+  bool is_broken() const { return is_broken_; }
+  void plant_for_test(FrontPlant plant) { plant_ = plant; }
+
+ private:
+  // A message that is whole, or an upload that its pieces have made.
+  struct Item {
+    SessionId session = 0;
+    DeviceMessage message = {};
+    std::optional<Upload> upload;
+  };
+  struct Session {
+    uint32_t device = 0;
+    bool has_hello = false;
+    Intake intake;
+    std::deque<Item> items;  // that wait
+  };
+  struct Device {
+    DeviceRow row;
+    DeviceSession session;
+    std::vector<SessionId> sessions;  // on this node
+    bool is_busy = false;             // a decision about it is under way, or its row is loaded
+  };
+  // A decision: what it rests on, what becomes of the row, and what is told when that is committed.
+  struct Decision {
+    Item item;
+    RowChange change;
+    std::vector<FrontAction> answers;
+    bool is_on_time = false;
+    bool is_late = false;
+  };
+  using Decisions = std::map<uint32_t, Decision>;  // by device
+  // Of the one batch, or of what stands before it.
+  enum class Phase : uint8_t {
+    kJoining,
+    kReady,       // none is under way
+    kCommitting,  // flight_ is
+    kResolving,   // whether flight_ happened is asked
+    kReloading,   // the rows of flight_ are, after a conflict
+  };
+
+  // ---- Calls: server/engine/front.cc ----
+  bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
+  void join();
+  void ask_versions(uint64_t now_ms);
+  void take_versions(const EngineReply& reply, uint64_t now_ms);
+  void send_loads();
+  void take_loads(const EngineReply& reply, uint64_t now_ms);
+  void send_batch();
+  void commit_flight();
+  void reload_flight();
+  void on_commit(const EngineReply& reply);
+  void on_cut(const EngineReply& reply);
+  void on_resolved(const EngineReply& reply);
+  void on_reloaded(const EngineReply& reply);
+  void on_batch_reply(const EngineReply& reply);
+  void finish_flight();
+  void judge_again(Decisions* decisions);
+  void release(uint32_t device);
+  void forget_if_gone(uint32_t device);
+  void go_on(uint64_t now_ms);
+  void wake(uint32_t device);
+  void advance(SessionId session, uint64_t now_ms);
+
+  // ---- Decisions: server/engine/front_decisions.cc ----
+  RunView view() const;
+  void judge(const Item& item, uint64_t now_ms);
+  void judge_hello_of(const Item& item, uint64_t now_ms);
+  void judge_pull(const Item& item, uint64_t now_ms);
+  void judge_upload(const Item& item, uint64_t now_ms);
+  void judge_open_upload(const Item& item, uint64_t now_ms);
+  gs_Reason accept(const Upload& upload, uint64_t now_ms, Decision* decision);
+  void judge_task_refusal(const Item& item, uint64_t now_ms);
+  void decide(Decision decision);
+  Decision begin_decision(const Item& item) const;
+  FrontAction answer(SessionId session, const ServerMessage& message) const;
+  FrontAction wait_answer(SessionId session, gs_WaitCause cause, gs_RetryWindow window) const;
+  FrontAction task_answer(SessionId session, const Device& device) const;
+  FrontAction ack_answer(const Item& item, const DeviceRow& row, bool is_duplicate) const;
+  std::vector<FrontAction> sync_answers(SessionId session, const gs_Pull& pull) const;
+  gs_RetryWindow window(WindowKind kind) const;
+  void act(FrontAction action) { actions_.push_back(std::move(action)); }
+  void refuse(SessionId session, gs_Reason reason);
+
+  RunIdentity identity_;
+  FollowedRun run_;
+  EngineNode& engine_;
+  std::map<SessionId, Session> sessions_;
+  std::map<uint32_t, Device> devices_;
+  std::deque<SessionId> ready_;  // sessions whose items may be judged
+  std::vector<FrontAction> actions_;
+  FrontCounters counters_;
+
+  Phase phase_ = Phase::kJoining;
+  EngineTicket ticket_ = 0;  // of the phase's call
+  FrontRow front_;           // as the engine said it last
+  EngineBatch batch_;        // the one under way ...
+  Decisions flight_;         // ... and what it is made of
+  Decisions gathered_;
+  std::map<uint32_t, Item> wanted_loads_;  // Hellos whose device's row is to be loaded ...
+  std::map<uint32_t, Item> loads_;         // ... or is being loaded
+  EngineTicket loads_ticket_ = 0;          // 0: none is
+  EngineTicket versions_ticket_ = 0;       // 0: nothing is asked
+  uint64_t poll_ms_ = 0;
+  std::vector<Real> values_;  // memory for those of one upload
+  FrontPlant plant_ = FrontPlant::kNone;
+  bool must_join_ = false;  // once the rows of flight_ are there
+  bool is_blind_ = false;   // FrontPlant::kNoResolve: flight_ is to be sent again
+  bool is_broken_ = false;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_ENGINE_FRONT_H_

@@ -1,0 +1,177 @@
+// The nodes of a simulated cluster: their lives, their engine's replies, what they send.
+#include <algorithm>
+#include <utility>
+
+#include "sim/cluster.h"
+
+namespace gradstream {
+namespace {
+
+// A node that has ended is back within so long, ms.
+constexpr uint64_t kNodeAwayMostMs = 3000;
+
+}  // namespace
+
+// The node that holds the lease and is up; their count: there is none.
+size_t Cluster::leader_index() const {
+  const auto leader = std::find_if(nodes_.begin(), nodes_.end(), [this](const Node& node) {
+    return node.front != nullptr && !node.is_paused && node.name == engine_.lease().node;
+  });
+  return static_cast<size_t>(leader - nodes_.begin());
+}
+
+void Cluster::boot_node(size_t index) {
+  Node& node = nodes_[index];
+  if (node.front != nullptr) {
+    return;
+  }
+  node.engine = engine_.connect(node.name);
+  node.front = std::make_unique<Front>(identity_, parameters_, options_.sim.device_count, *node.engine);
+  node.leader = std::make_unique<Leader>(parameters_, options_.sim.device_count, *node.engine);
+  switch (options_.plant) {
+    case ClusterPlant::kAckBeforeCommit:
+      node.front->plant_for_test(FrontPlant::kAckBeforeCommit);
+      break;
+    case ClusterPlant::kNoCutCheck:
+      node.front->plant_for_test(FrontPlant::kNoCutCheck);
+      break;
+    case ClusterPlant::kNoResolve:
+      node.front->plant_for_test(FrontPlant::kNoResolve);
+      break;
+    case ClusterPlant::kOtherSum:
+      node.front->plant_for_test(FrontPlant::kOtherSum);
+      break;
+    case ClusterPlant::kStaleTerm:
+      node.leader->plant_stale_term_for_test();
+      break;
+    case ClusterPlant::kNone:
+    case ClusterPlant::kAsyncFailover:
+      break;
+  }
+  node.front->start(now_ms_);
+}
+
+// What a node has counted in this life; it is down afterwards.
+void Cluster::retire(Node* node) {
+  if (node->front == nullptr) {
+    return;
+  }
+  const FrontCounters& front = node->front->counters();
+  ClusterCounters& sum = result_.counters;
+  sum.duplicates += front.updates_duplicate;
+  sum.batches += front.batches;
+  sum.cuts += front.cuts;
+  sum.conflicts += front.conflicts;
+  sum.unknowns += front.unknowns;
+  sum.judged_anew += front.judged_anew;
+  sum.terms += node->leader->counters().terms;
+  sum.versions_cut += node->leader->counters().cut;
+  node->leader.reset();
+  node->front.reset();
+  node->engine.reset();
+  node->is_paused = false;
+  node->inbox.clear();
+}
+
+void Cluster::crash_node(size_t index) {
+  retire(&nodes_[index]);
+  std::erase_if(links_, [&](const auto& entry) {
+    const auto& [session, link] = entry;
+    if (link.node == index) {
+      push(now_ms_ + latency_ms(), Kind::kCloseDown, link.device, session);
+    }
+    return link.node == index;
+  });
+  push(now_ms_ + dice_.between(1, kNodeAwayMostMs), Kind::kNodeBoot, static_cast<uint32_t>(index), 0);
+}
+
+// Whether it was up, and stands still now.
+bool Cluster::pause_node(size_t index, uint64_t for_ms) {
+  if (index >= nodes_.size() || nodes_[index].front == nullptr || nodes_[index].is_paused) {
+    return false;
+  }
+  nodes_[index].is_paused = true;
+  engine_.pause(nodes_[index].name, now_ms_ + for_ms);
+  push(now_ms_ + for_ms, Kind::kNodeResume, static_cast<uint32_t>(index), 0);
+  return true;
+}
+
+void Cluster::resume_node(size_t index) {
+  Node& node = nodes_[index];
+  node.is_paused = false;  // a node that has ended meanwhile is another one, and never was
+  for (const Event& event : std::exchange(node.inbox, {})) {
+    handle_up(event);
+  }
+}
+
+// What the engine has to say by now, and what is due.
+void Cluster::step_nodes() {
+  engine_.advance(now_ms_);
+  for (Node& node : nodes_) {
+    if (node.front == nullptr || node.is_paused) {
+      continue;
+    }
+    for (const EngineReply& reply : node.engine->take_replies()) {
+      const bool is_known = node.front->on_reply(reply, now_ms_) || node.leader->on_reply(reply, now_ms_);
+      broken(is_known ? "" : "a reply is to no call of its node");
+    }
+    if (now_ms_ >= node.front->next_tick_ms()) {
+      node.front->on_tick(now_ms_);
+    }
+    if (now_ms_ >= node.leader->next_tick_ms()) {
+      node.leader->on_tick(now_ms_);
+    }
+    broken(node.front->is_broken() ? "a version does not follow from those before it" : "");
+    broken(node.leader->counters().unfit > 0 ? "a sum of the open version does not merge" : "");
+    take_actions(&node);
+  }
+}
+
+void Cluster::take_actions(Node* node) {
+  for (const FrontAction& action : node->front->take_actions()) {
+    const auto link = links_.find(action.session);
+    if (link == links_.end()) {
+      continue;
+    }
+    if (!action.is_close) {
+      oracle_.on_told(link->second.device, action.message);
+      send_down(action.session, action.message);
+      continue;
+    }
+    ServerMessage message = {};
+    message.which_body = gs_ServerMessage_refuse_tag;
+    message.body.refuse.reason = action.reason;
+    send_down(action.session, message);
+    push(link->second.last_down_ms, Kind::kCloseDown, link->second.device, action.session);
+    links_.erase(link);
+  }
+}
+
+void Cluster::send_down(uint64_t session, const ServerMessage& message) {
+  std::vector<uint8_t> frame(kFrameSizeMax);
+  const Result<size_t> size = encode_frame(message, frame.data());
+  if (!size.ok()) {
+    broken("a message of a node does not fit a frame");
+    return;
+  }
+  frame.resize(size.value());
+  Link& link = links_.at(session);
+  link.last_down_ms = std::max(link.last_down_ms, now_ms_ + latency_ms());
+  push(link.last_down_ms, Kind::kFrameDown, link.device, session, std::move(frame));
+}
+
+void Cluster::schedule_wake() {
+  uint64_t next_ms = engine_.next_ms();
+  for (const Node& node : nodes_) {
+    if (node.front != nullptr && !node.is_paused) {
+      next_ms = std::min({next_ms, node.front->next_tick_ms(), node.leader->next_tick_ms()});
+    }
+  }
+  next_ms = std::max(next_ms, now_ms_ + 1);
+  if (next_ms < wake_ms_) {
+    wake_ms_ = next_ms;
+    push(next_ms, Kind::kWake, 0, 0);
+  }
+}
+
+}  // namespace gradstream

@@ -1,0 +1,146 @@
+#include "server/engine/leader.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/test_node.h"
+
+namespace gradstream {
+namespace {
+
+RunParameters goal_of(uint32_t count) {
+  RunParameters parameters = scalar_parameters();
+  parameters.trigger->update_goal = count;
+  return parameters;
+}
+
+TEST(Leader, PublishesWhatOneServerMakesOfTheSameUpdates) {
+  const RunParameters parameters = scalar_parameters();
+  FakeHarness engine;
+  TestNode a(&engine, "a", parameters);
+  TestNode b(&engine, "b", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  TestServer server(parameters, kTestDevices);
+  server.start();
+  server.join(kTestDevices);
+  leader.tick(1000);
+  EXPECT_TRUE(leader.leader.is_leading());
+  for (uint32_t device = 0; device < kTestDevices; ++device) {
+    TestNode& node = device % 2 == 0 ? a : b;
+    node.upload(device, node.join(device));
+    node.settle();
+    server.upload(device, server.good_upload(device));
+    leader.tick(1100 + 100 * device);
+    EXPECT_EQ(leader.leader.counters().published, device + 1 == kTestDevices ? 1U : 0U);
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  EXPECT_EQ(leader.leader.run().version(), 1U);
+  EXPECT_EQ(leader.leader.run().ledger().digest(), server.coordinator->digest());
+  a.front.on_tick(5000);
+  a.settle();
+  EXPECT_EQ(a.front.run().ledger().digest(), server.coordinator->digest()) << "and the nodes follow it";
+}
+
+TEST(Leader, OnlyTheHolderOfTheLeaseLeads) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader first(&engine, "l", parameters);
+  TestLeader second(&engine, "m", parameters);
+  first.tick(1000);
+  second.tick(1000);
+  EXPECT_TRUE(first.leader.is_leading());
+  EXPECT_FALSE(second.leader.is_leading());
+  node.upload(1, node.join(1));
+  node.settle();
+  second.tick(1900);
+  EXPECT_EQ(second.leader.counters().published, 0U);
+  first.tick(1900);
+  EXPECT_EQ(first.leader.counters().published, 1U);
+}
+
+// A leader that was away until its term was over publishes nothing, though it does not know.
+TEST(Leader, AStaleLeaderPublishesNothing) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader old(&engine, "l", parameters);
+  TestLeader next(&engine, "m", parameters);
+  old.tick(1000);
+  engine.pass_lease();
+  next.tick(5000);
+  EXPECT_TRUE(next.leader.is_leading());
+  node.upload(1, node.join(1));
+  node.settle();
+  old.tick(1900);  // by its own clock it is not time to renew
+  EXPECT_EQ(old.leader.counters().published, 0U);
+  EXPECT_GT(old.leader.counters().cut, 0U);
+  EXPECT_FALSE(old.leader.is_leading());
+  EXPECT_EQ(engine.engine().open_version(), 0U);
+  next.tick(5900);
+  EXPECT_EQ(next.leader.counters().published, 1U);
+  EXPECT_EQ(engine.engine().open_version(), 1U);
+}
+
+// The answer to a publication was lost: it is made once, and the leader finds it.
+TEST(Leader, AnUnknownPublicationHappensOnce) {
+  for (const EngineFault fault : {EngineFault::kNever, EngineFault::kAnswer, EngineFault::kLate}) {
+    SCOPED_TRACE(static_cast<int>(fault));
+    const RunParameters parameters = goal_of(1);
+    FakeHarness engine;
+    TestNode node(&engine, "a", parameters);
+    TestLeader leader(&engine, "l", parameters);
+    leader.tick(1000);
+    node.upload(1, node.join(1));
+    node.settle();
+    leader.leader.on_tick(1900);  // reads the sums
+    engine.engine().advance(engine.engine().next_ms());
+    engine.fault("l", fault);  // of what comes next
+    leader.tick(1900);
+    leader.tick(2000);
+    EXPECT_EQ(leader.leader.counters().unknown, 1U);
+    EXPECT_EQ(engine.engine().open_version(), 1U);
+    EXPECT_EQ(leader.leader.run().version(), 1U);
+    node.front.on_tick(5000);
+    node.settle();
+    EXPECT_EQ(node.front.run().ledger().digest(), leader.leader.run().ledger().digest());
+  }
+}
+
+// T goes by with fewer answers than k: q of them are enough then, and before that nothing is.
+TEST(Leader, ClosesARoundAtItsDeadline) {
+  RunParameters parameters = goal_of(3);
+  parameters.trigger->update_min = 1;
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  leader.tick(1000);
+  node.upload(1, node.join(1));
+  node.settle();
+  leader.tick(1500);
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+  leader.tick(2100);  // renews its lease, and looks
+  leader.tick(2300);
+  EXPECT_EQ(leader.leader.counters().published, 1U);
+}
+
+// The run stands still, and says so, where a sum of another version is among those of the open one.
+TEST(Leader, ASumThatDoesNotMergeIsCounted) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  const std::unique_ptr<EngineNode> node = engine.connect("a");
+  const FrontRow front = engine.wait(*node, node->join()).front;
+  EngineBatch batch;
+  batch.epoch = front.epoch;
+  batch.number = 1;
+  batch.on_time_count = 1;
+  batch.sum = {1, 2, 3};
+  ASSERT_EQ(engine.wait(*node, node->commit(batch)).outcome, EngineOutcome::kCommitted);
+  TestLeader leader(&engine, "l", parameters);
+  leader.tick(1000);
+  leader.tick(1200);
+  EXPECT_GT(leader.leader.counters().unfit, 0U);
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,117 @@
+// Several nodes that train one run. docs/how-to/simulate.md plays more of their schedules.
+#include "sim/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include "server/run/run_core.h"
+#include "sim/simulation.h"
+#include "tests/support/campaign.h"
+
+namespace gradstream {
+namespace {
+
+// Schedules within which a planted fault is found.
+constexpr uint32_t kPlantedScheduleMax = 40;
+
+ClusterOptions cluster(uint32_t front_count, bool has_faults) {
+  ClusterOptions options;
+  options.front_count = front_count;
+  options.sim.fault_bits = has_faults ? (1U << kClusterFaultCount) - 1 : 0;
+  return options;
+}
+
+// Whatever goes wrong, the model of each schedule is that of one server.
+void expect_the_digest_of_one_server(ClusterOptions options, uint32_t schedule_count, ClusterFaultCounts* faults) {
+  SimOptions single = options.sim;
+  single.fault_bits = 0;
+  const SimResult calm = Simulation(single, 0).run();
+  ASSERT_EQ(calm.fault, "");
+  for (uint32_t schedule = 0; schedule < campaign_draws(schedule_count) && !testing::Test::HasFailure(); ++schedule) {
+    const ClusterResult result = Cluster(options, schedule).run();
+    EXPECT_EQ(result.fault, "") << "schedule " << schedule;
+    EXPECT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+    EXPECT_EQ(result.version, calm.version);
+    for (size_t i = 0; i < kClusterFaultCount; ++i) {
+      (*faults)[i] += result.faults[i];
+    }
+  }
+}
+
+TEST(Cluster, TrainsWhatOneServerTrains) {
+  for (const uint32_t front_count : {1U, 2U, 3U}) {
+    ClusterFaultCounts faults = {};
+    expect_the_digest_of_one_server(cluster(front_count, false), 1, &faults);
+    EXPECT_EQ(faults, ClusterFaultCounts());
+  }
+}
+
+TEST(Cluster, LosesNothingToAnyFault) {
+  ClusterFaultCounts faults = {};
+  expect_the_digest_of_one_server(cluster(3, true), 20, &faults);
+  for (size_t i = 0; i < kClusterFaultCount; ++i) {
+    EXPECT_GT(faults[i], 0U) << kClusterFaultNames[i];
+  }
+}
+
+// Sums of one block, too, and replicas that hold a mean beside their model.
+TEST(Cluster, TrainsTangentsAndMeansToo) {
+  for (const bool uploads_means : {false, true}) {
+    ClusterOptions options = cluster(3, true);
+    options.sim.stream = StreamKind::kTangentBlock;
+    options.sim.uploads_means = uploads_means;
+    ClusterFaultCounts faults = {};
+    expect_the_digest_of_one_server(options, 5, &faults);
+  }
+}
+
+// Rounds close early and count what comes late: the digest depends on the schedule, and each version is still what one
+// server makes of its updates.
+TEST(Cluster, MakesEachVersionOfItsUpdatesWhereRoundsCloseEarly) {
+  ClusterOptions options = cluster(3, true);
+  options.sim.has_stragglers = true;
+  for (uint32_t schedule = 0; schedule < campaign_draws(5); ++schedule) {
+    EXPECT_EQ(Cluster(options, schedule).run().fault, "") << "schedule " << schedule;
+  }
+}
+
+TEST(Cluster, PlaysAScheduleAgain) {
+  const ClusterResult first = Cluster(cluster(3, true), 7).run();
+  const ClusterResult again = Cluster(cluster(3, true), 7).run();
+  EXPECT_EQ(first.event_count, again.event_count);
+  EXPECT_EQ(first.virtual_ms, again.virtual_ms);
+  EXPECT_EQ(first.faults, again.faults);
+}
+
+// A simulator that finds nothing must be able to find something.
+TEST(Cluster, FindsEachPlantedFault) {
+  for (const ClusterPlant plant : {ClusterPlant::kAckBeforeCommit, ClusterPlant::kNoCutCheck, ClusterPlant::kNoResolve,
+                                   ClusterPlant::kOtherSum, ClusterPlant::kStaleTerm, ClusterPlant::kAsyncFailover}) {
+    ClusterOptions options = cluster(3, true);
+    options.plant = plant;
+    options.sim.has_stragglers = plant == ClusterPlant::kNoCutCheck;  // else no version closes under an update
+    uint32_t schedule = 0;
+    while (schedule < kPlantedScheduleMax && Cluster(options, schedule).run().fault.empty()) {
+      ++schedule;
+    }
+    EXPECT_LT(schedule, kPlantedScheduleMax) << kClusterPlantNames[static_cast<size_t>(plant)];
+  }
+}
+
+TEST(Cluster, RefusesWhatNodesCannotTrainTogether) {
+  EXPECT_EQ(cluster_obstacle(SimOptions()), "");
+  SimOptions options;
+  options.correction_form = CorrectionForm::kMemory;
+  EXPECT_NE(cluster_obstacle(options).find("correction_form"), std::string::npos);
+  options = SimOptions();
+  options.participation = Participation::kSchemeOne;
+  EXPECT_NE(cluster_obstacle(options).find("participation"), std::string::npos);
+  options = SimOptions();
+  options.trust.clip_norm = ClipNorm::kTrailing;
+  EXPECT_NE(cluster_obstacle(options).find("clip_norm"), std::string::npos);
+  options = SimOptions();
+  options.holds_pulls = true;
+  EXPECT_NE(cluster_obstacle(options).find("--hold"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradstream
