@@ -16,12 +16,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# An image must not depend on where it was built, nor a package tell it: asserts name files from the root. A debugger of
-# a host's program finds its sources by their whole paths; a package has no debug data.
+# An image must not depend on where it was built, and its asserts name files from the root.
 if(GS_BARE_METAL)
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
-else()
-  add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endif()
 
 if(GS_SANITIZE)

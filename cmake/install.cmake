@@ -41,6 +41,14 @@ foreach(target gradstream_mbedtls gradstream_mbedx509 gradstream_mbedcrypto)
   # A linker takes the first libmbedtls of its folders. A program that also names the system's would get that one.
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${target})
 endforeach()
+# The archives must not tell where they were built: asserts name files from the root. A debugger of a host's program
+# finds its sources by their whole paths; a package has no debug data.
+foreach(target IN LISTS gs_installed)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL STATIC_LIBRARY)
+    target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  endif()
+endforeach()
 add_custom_target(gradstream-dev)
 add_dependencies(gradstream-dev ${gs_installed})
 
