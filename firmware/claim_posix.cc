@@ -265,6 +265,10 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Enrolment& wan
     if (own.status() == Status::kOk) {
       return Attempt::kGranted;
     }
+    if (own.status() != Status::kUnauthenticated && !own.was_denied()) {
+      *why = status_text(own.status());
+      return Attempt::kLater;  // nobody said no: the device may be in
+    }
     *why = kClaimEnded;
   }
   return Attempt::kRefused;

@@ -71,7 +71,7 @@ struct OneNode {
 void run_until_server_waits(PostgresHarness& harness, const PostgresCluster& cluster, const std::string& kind) {
   const std::string question =
       "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'gradstream %' AND " + kind;
-  EXPECT_TRUE(run_until(harness.io(), [&] { return cluster.ask_primary(question) != "0"; })) << kind;
+  EXPECT_TRUE(run_until(harness.io(), [&] { return std::stoi("0" + cluster.ask_primary(question)) > 0; })) << kind;
 }
 
 TEST_F(EnginePostgres, TakesEachUpdateOnce) { expect_exactly_once(make); }
