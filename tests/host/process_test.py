@@ -71,15 +71,19 @@ def wait_for(what, state):
         time.sleep(PAUSE_SECONDS)
 
 
+def open_files(pid):
+    """What a process has open now, as the links of its descriptors say. Nothing of one that has ended, or is another's."""
+    files = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # it was closed meanwhile
+                files.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return files
+
+
 def is_open_elsewhere(path):
     """Whether another process than this one has the file open."""
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        if process.name == str(os.getpid()):
-            continue
-        with contextlib.suppress(OSError):  # the process has ended, or closed the file
-            if any(os.readlink(link) == path for link in (process / "fd").iterdir()):
-                return True
-    return False
+    return any(path in open_files(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
 
 
 def free_port():
@@ -255,7 +259,7 @@ class Process(unittest.TestCase):
                 peer.connect_ex(("127.0.0.1", port))
 
             def is_connecting(client):
-                files = {os.readlink(path) for path in pathlib.Path(f"/proc/{client.pid}/fd").iterdir()}
+                files = open_files(client.pid)
                 rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
                 return any(row[2].endswith(f":{port:04X}") and row[3] == "02" and f"socket:[{row[9]}]" in files
                            for row in rows)
