@@ -72,7 +72,7 @@ def wait_for(what, state):
 
 
 def open_files(pid):
-    """What a process has open now, as the links of its descriptors say. Nothing of one that has ended, or is another's."""
+    """What a process has open now, as the links of its descriptors say; nothing of one that has ended."""
     files = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
