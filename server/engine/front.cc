@@ -369,7 +369,7 @@ void Front::finish_flight() {
     counters_.updates_accepted += decision.is_on_time || decision.is_late ? 1 : 0;
     for (FrontAction& action : decision.answers) {
       if (sessions_.contains(action.session)) {
-        act(std::move(action));
+        act(action);
       }
     }
     release(device);

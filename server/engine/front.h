@@ -176,7 +176,7 @@ class Front {
   FrontAction ack_answer(const Item& item, const DeviceRow& row, bool is_duplicate) const;
   std::vector<FrontAction> sync_answers(SessionId session, const gs_Pull& pull) const;
   gs_RetryWindow window(WindowKind kind) const;
-  void act(FrontAction action) { actions_.push_back(std::move(action)); }
+  void act(const FrontAction& action) { actions_.push_back(action); }
   void refuse(SessionId session, gs_Reason reason);
 
   RunIdentity identity_;

@@ -127,7 +127,7 @@ void Front::refuse(SessionId id, gs_Reason reason) {
   action.session = id;
   action.is_close = true;
   action.reason = reason;
-  act(std::move(action));
+  act(action);
   on_session_closed(id);
 }
 
@@ -147,7 +147,7 @@ void Front::decide(Decision decision) {
   const uint32_t device = decision.change.device;
   if (plant_ == FrontPlant::kAckBeforeCommit) {
     for (FrontAction& action : std::exchange(decision.answers, {})) {
-      act(std::move(action));
+      act(action);
     }
   }
   devices_.at(device).is_busy = true;
@@ -243,7 +243,7 @@ void Front::judge_pull(const Item& item, uint64_t now_ms) {
     }
   }
   for (FrontAction& action : answers) {
-    act(std::move(action));
+    act(action);
   }
 }
 
@@ -334,7 +334,7 @@ void Front::judge_task_refusal(const Item& item, uint64_t now_ms) {
       wait_answer(item.session, is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
                   window(is_capable ? WindowKind::kLong : WindowKind::kRefused));
   if (!ends_task) {
-    act(std::move(wait));
+    act(wait);
     return;
   }
   device.session.refusals.is_forgiven = false;
@@ -342,7 +342,7 @@ void Front::judge_task_refusal(const Item& item, uint64_t now_ms) {
   Decision decision = begin_decision(item);
   follow_verdict(JournalRecord::verdict(refused_task(index, device.row, refused.task_sequence, refused.reason, 0)),
                  &decision.change.row);
-  decision.answers.push_back(std::move(wait));
+  decision.answers.push_back(wait);
   decide(std::move(decision));
 }
 
