@@ -28,7 +28,7 @@ constexpr int kReleaseMin = 15;
 constexpr auto kWaitMost = std::chrono::seconds(60);  // on a machine with much else to do
 constexpr int kLookPauseMs = 10;                      // between two looks at what another process does
 
-// Whom the servers run as, where the test is root.
+// Whom the servers run as, where the program is root.
 const passwd* server_user() {
   const passwd* user = getpwnam("postgres");
   return user != nullptr ? user : getpwnam("nobody");
@@ -161,14 +161,14 @@ std::string PostgresCluster::both() const {
          " user=gs dbname=postgres target_session_attrs=read-write";
 }
 
-PostgresCluster::PostgresCluster() {
-  char name[] = "postgres_cluster_XXXXXX";  // in the folder where ctest runs the test
+PostgresCluster::PostgresCluster(const std::string& settings) {
+  char name[] = "postgres_cluster_XXXXXX";  // in the folder where the program runs
   if (mkdtemp(name) == nullptr) {
     fault_ = "no folder can be made";
     return;
   }
   folder_ = std::filesystem::absolute(name).string();
-  make();
+  make(settings);
   if (!fault_.empty()) {
     std::ifstream log(folder_ + "/tools.log");
     std::stringstream words;
@@ -185,7 +185,7 @@ PostgresCluster::~PostgresCluster() {
   }
 }
 
-void PostgresCluster::make() {
+void PostgresCluster::make(const std::string& settings) {
   if (geteuid() == 0 && chown(folder_.c_str(), server_user()->pw_uid, server_user()->pw_gid) != 0) {
     fault_ = "its folder cannot be given away";
     return;
@@ -199,9 +199,9 @@ void PostgresCluster::make() {
     return;
   }
   std::ofstream(primary_.folder + "/postgresql.conf", std::ios::app)
-      << "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nshared_buffers = 16MB\n"
-         "max_wal_senders = 4\nsynchronous_standby_names = '*'\nwal_retrieve_retry_interval = 100ms\n"
-         "autovacuum = off\n";
+      << "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_wal_senders = 4\n"
+         "synchronous_standby_names = '*'\n"
+      << settings;
   if (!start(&primary_)) {
     fault_ = "the primary does not start";
   } else if (!run({programs + "pg_basebackup", "-h", "127.0.0.1", "-p", std::to_string(primary_.port), "-U", "gs", "-D",
