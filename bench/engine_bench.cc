@@ -4,16 +4,17 @@
 //   front "bare"     PQexecPrepared() of the engine's own statement: its parameters are made before the clock starts
 //
 // Both commit to one primary with a synchronous standby, which the program starts in the current folder with
-// PostgreSQL's own settings. They take turns, each with devices of its own, and each has one batch under way.
+// PostgreSQL's own settings. They take turns, a tenth of a second each. Each has devices of its own, and one batch
+// under way.
 //
 // An update is a task and a verdict. A batch of N is the tasks of N devices, or the N verdicts on them with their sum.
 // Devices come in an order that is drawn once, so that their rows lie on all pages of the table.
 //
-// Each turn prints a line, for tools/bench_engine.py:
+// A round of both prints a line for each, for tools/bench_engine.py:
 //   turn: batch=N side=engine|bare updates= seconds= p50_ms= empty_ms= primary_us= standby_us= front_us= others=
 // seconds: of all commits together. p50_ms: of those with verdicts. empty_ms: the median of batches without a device,
-// of the engine alone. The processor time of both servers and of this process is for each update. others: the part of
-// the machine's processors that other programs had meanwhile.
+// by the engine, before the round. The processor time of both servers and of this process is for each update. others:
+// the part of the machine's processors that other programs had meanwhile.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -55,7 +56,8 @@ constexpr uint32_t kRun = 1;
 constexpr uint32_t kDeviceCount = 16'384;  // of each front
 constexpr uint32_t kBatchMax = 512;        // devices; of these the table is filled
 constexpr size_t kSumSize = 1'600;         // bytes: a model of 200 numbers, 8 bytes each
-constexpr uint32_t kEmptyCount = 200;      // commits without a device, in each turn of the engine
+constexpr uint32_t kEmptyCount = 200;      // commits without a device, before each round
+constexpr double kSliceS = 0.1;            // of one front, until the other one goes on
 constexpr uint32_t kCallMs = 10'000;       // of one call of either front
 constexpr uint32_t kEndGraceMs = 5'000;    // a commit under way and the end of both servers
 constexpr uint32_t kOrderSeed = 1;
@@ -148,6 +150,19 @@ struct Meter {
   const PostgresCluster& cluster;
   SteadyClock::time_point at;
   double primary_s = 0, standby_s = 0, here_s = 0, machine_s = 0;
+};
+
+// What was spent in one front's slices of a round.
+struct Turn {
+  uint64_t updates = 0;
+  double elapsed_s = 0, primary_s = 0, standby_s = 0, here_s = 0, machine_s = 0;
+  void add(const Meter& before, const Meter& after) {
+    elapsed_s += std::chrono::duration<double>(after.at - before.at).count();
+    primary_s += after.primary_s - before.primary_s;
+    standby_s += after.standby_s - before.standby_s;
+    here_s += after.here_s - before.here_s;
+    machine_s += after.machine_s - before.machine_s;
+  }
 };
 
 // ---- What commits ----
@@ -388,10 +403,7 @@ class EngineBench {
     }
     for (uint32_t round = 0; round < options_.round_count; ++round) {
       for (const uint32_t batch : options_.batches) {
-        // Who begins has the other one's pages and log behind it, so they take turns at that too.
-        BenchFront& first = fronts_[round % 2];
-        BenchFront& second = fronts_[1 - round % 2];
-        if (!publish() || !turn(first, batch) || !turn(second, batch) || !is_whole()) {
+        if (!play(batch, round % 2 == 1)) {
           return false;
         }
       }
@@ -425,47 +437,64 @@ class EngineBench {
     return true;
   }
 
-  bool turn(BenchFront& front, uint32_t batch) {
+  // Both fronts' turns with one batch, in slices, so that a slow moment of the machine is in both.
+  bool play(uint32_t batch, bool is_bare_first) {
     double empty_s = 0;
-    if (&front == &fronts_[0]) {
-      std::vector<double> empty;
-      for (uint32_t i = 0; i < kEmptyCount; ++i) {
-        if (end_signal() != 0 || !front.commit_nothing()) {
+    if (!publish() || !measure_empty(&empty_s)) {
+      return false;
+    }
+    std::array<Turn, 2> turns;
+    for (BenchFront& front : fronts_) {
+      front.clear();
+    }
+    while (turns[0].elapsed_s < options_.turn_s || turns[1].elapsed_s < options_.turn_s) {
+      for (const size_t place : {0, 1}) {
+        const size_t side = is_bare_first ? 1 - place : place;
+        if (!slice(fronts_[side], batch, &turns[side])) {
           return false;
         }
-        empty.push_back(front.last_seconds());
       }
-      empty_s = median_of(std::move(empty));
     }
-    front.clear();
-    uint64_t updates = 0;
-    const Meter before(cluster_);
-    while (seconds_since(before.at) < options_.turn_s) {
-      if (end_signal() != 0 || !front.update(batch)) {
+    print(fronts_[0], batch, turns[0], empty_s);
+    print(fronts_[1], batch, turns[1], empty_s);
+    return is_whole();
+  }
+
+  bool measure_empty(double* median_s) {
+    std::vector<double> seconds;
+    for (uint32_t i = 0; i < kEmptyCount; ++i) {
+      if (end_signal() != 0 || !fronts_[0].commit_nothing()) {
         return false;
       }
-      updates += batch;
-      ++batch_count_;
+      seconds.push_back(fronts_[0].last_seconds());
     }
-    const Meter after(cluster_);
-    print(front, batch, updates, empty_s, before, after);
+    *median_s = median_of(std::move(seconds));
     return true;
   }
 
-  static void print(const BenchFront& front, uint32_t batch, uint64_t updates, double empty_s, const Meter& before,
-                    const Meter& after) {
-    const double primary_s = after.primary_s - before.primary_s;
-    const double standby_s = after.standby_s - before.standby_s;
-    const double ours_s = primary_s + standby_s + after.here_s - before.here_s;
-    const double elapsed_s = std::chrono::duration<double>(after.at - before.at).count();
+  bool slice(BenchFront& front, uint32_t batch, Turn* turn) {
+    const Meter before(cluster_);
+    while (seconds_since(before.at) < kSliceS) {
+      if (end_signal() != 0 || !front.update(batch)) {
+        return false;
+      }
+      turn->updates += batch;
+      ++batch_count_;
+    }
+    turn->add(before, Meter(cluster_));
+    return true;
+  }
+
+  static void print(const BenchFront& front, uint32_t batch, const Turn& turn, double empty_s) {
+    const double ours_s = turn.primary_s + turn.standby_s + turn.here_s;
     const double processors = std::max(1U, std::thread::hardware_concurrency());
-    const double others = std::max(0.0, after.machine_s - before.machine_s - ours_s) / (elapsed_s * processors);
-    const double us = 1e6 / static_cast<double>(updates);
+    const double others = std::max(0.0, turn.machine_s - ours_s) / (turn.elapsed_s * processors);
+    const double us = 1e6 / static_cast<double>(turn.updates);
     print_format(
         "turn: batch=%u side=%s updates=%llu seconds=%.4f p50_ms=%.4f empty_ms=%.4f primary_us=%.2f standby_us=%.2f "
         "front_us=%.2f others=%.3f\n",
-        batch, front.name().c_str(), static_cast<unsigned long long>(updates), front.seconds(),
-        1e3 * median_of(front.verdict_seconds()), 1e3 * empty_s, primary_s * us, standby_s * us,
+        batch, front.name().c_str(), static_cast<unsigned long long>(turn.updates), front.seconds(),
+        1e3 * median_of(front.verdict_seconds()), 1e3 * empty_s, turn.primary_s * us, turn.standby_s * us,
         front.processor_s() * us, others);
     flush_output();
   }

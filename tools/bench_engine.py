@@ -1,11 +1,12 @@
 """./run bench engine: what an engine on PostgreSQL costs, beside a bare loop of libpq with the same statements.
 
 gradstream-engine-bench starts a primary and a synchronous standby of its own, with PostgreSQL's own settings, in a
-folder of the build. Two fronts commit to them in turns, each with 16,384 devices: one by PostgresEngine, the other one
-by libpq alone, whose parameters are made before the clock starts. An update is a task and a verdict. A batch of 64 is
-64 tasks, or the 64 verdicts on them with a sum of 1,600 bytes. Each front has one batch under way.
+folder of the build. Two fronts commit to them in turns of a tenth of a second, each with 16,384 devices. One does it by
+PostgresEngine, the other one by libpq alone, whose parameters are made before the clock starts. An update is a task and
+a verdict. A batch of 64 is 64 tasks, or the 64 verdicts on them with a sum of 1,600 bytes. Each front has one batch
+under way.
 
-Each number is the median of the rounds, and so is each ratio of one round's two turns. The bars hold for batches of 64:
+Each number is the median of the rounds, and a ratio is of one round. The bars hold for batches of 64:
 
   ratio        updates a second of the engine, over those of the bare loop
   p50_ms       of a commit with verdicts: at most 1.5 times the engine's own commit without a device, and 1 ms more
@@ -136,8 +137,8 @@ def measure(rounds, seconds):
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./run bench engine", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="a turn of each front with each batch (default 5)")
-    parser.add_argument("--seconds", type=float, default=1, help="of a turn (default 1)")
+    parser.add_argument("--rounds", type=int, default=5, help="of both fronts with each batch (default 5)")
+    parser.add_argument("--seconds", type=float, default=1, help="of each front in a round (default 1)")
     arguments = parser.parse_args()
     for name, low, high in (("rounds", 1, 1000), ("seconds", 0.1, 600)):
         if not low <= getattr(arguments, name) <= high:
