@@ -13,7 +13,7 @@
 // A round of both prints a line for each, for tools/bench_engine.py:
 //   turn: batch=N side=engine|bare updates= seconds= p50_ms= empty_ms= primary_us= standby_us= front_us= others=
 // seconds: of all commits together. p50_ms: of those with verdicts. empty_ms: the median of batches without a device,
-// by the engine, before the round. The processor time of both servers and of this process is for each update. others:
+// by the engine, between the slices. The processor time of both servers and of this process is for each update. others:
 // the part of the machine's processors that other programs had meanwhile.
 #include <algorithm>
 #include <array>
@@ -56,7 +56,7 @@ constexpr uint32_t kRun = 1;
 constexpr uint32_t kDeviceCount = 16'384;  // of each front
 constexpr uint32_t kBatchMax = 512;        // devices; of these the table is filled
 constexpr size_t kSumSize = 1'600;         // bytes: a model of 200 numbers, 8 bytes each
-constexpr uint32_t kEmptyCount = 200;      // commits without a device, before each round
+constexpr uint32_t kEmptyCount = 20;       // commits without a device, between the slices
 constexpr double kSliceS = 0.1;            // of one front, until the other one goes on
 constexpr uint32_t kCallMs = 10'000;       // of one call of either front
 constexpr uint32_t kEndGraceMs = 5'000;    // a commit under way and the end of both servers
@@ -439,11 +439,11 @@ class EngineBench {
 
   // Both fronts' turns with one batch, in slices, so that a slow moment of the machine is in both.
   bool play(uint32_t batch, bool is_bare_first) {
-    double empty_s = 0;
-    if (!publish() || !measure_empty(&empty_s)) {
+    if (!publish()) {
       return false;
     }
     std::array<Turn, 2> turns;
+    std::vector<double> empty_seconds;
     for (BenchFront& front : fronts_) {
       front.clear();
     }
@@ -454,21 +454,23 @@ class EngineBench {
           return false;
         }
       }
+      if (!measure_empty(&empty_seconds)) {
+        return false;
+      }
     }
+    const double empty_s = median_of(std::move(empty_seconds));
     print(fronts_[0], batch, turns[0], empty_s);
     print(fronts_[1], batch, turns[1], empty_s);
     return is_whole();
   }
 
-  bool measure_empty(double* median_s) {
-    std::vector<double> seconds;
+  bool measure_empty(std::vector<double>* seconds) {
     for (uint32_t i = 0; i < kEmptyCount; ++i) {
       if (end_signal() != 0 || !fronts_[0].commit_nothing()) {
         return false;
       }
-      seconds.push_back(fronts_[0].last_seconds());
+      seconds->push_back(fronts_[0].last_seconds());
     }
-    *median_s = median_of(std::move(seconds));
     return true;
   }
 
