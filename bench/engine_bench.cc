@@ -448,7 +448,7 @@ class EngineBench {
       front.clear();
     }
     while (turns[0].elapsed_s < options_.turn_s || turns[1].elapsed_s < options_.turn_s) {
-      for (const size_t place : {0, 1}) {
+      for (size_t place = 0; place < turns.size(); ++place) {
         const size_t side = is_bare_first ? 1 - place : place;
         if (!slice(fronts_[side], batch, &turns[side])) {
           return false;
