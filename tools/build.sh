@@ -54,9 +54,11 @@ exec 9>"build/.lock-$preset"
 flock -n 9 || { printf 'build: waiting for another build of %s\n' "$preset"; until flock -w 1 9; do show_step; done; }
 : >"$log"
 
-# CMake itself does not notice that a preset or a toolchain file changed, nor that what the tests need was installed.
+# CMake itself does not notice that a preset or a toolchain file changed, nor that what tests or a benchmark need was
+# installed.
 stamp=$(cat CMakePresets.json cmake/toolchain_*.cmake | sha256sum)
 [[ -e /usr/src/googletest ]] || stamp+=" without tests"
+[[ ! -e /usr/include/postgresql/libpq-fe.h ]] || stamp+=" with libpq"
 if [[ ! -f $folder/build.ninja || $(cat "$folder/.configured" 2>/dev/null) != "$stamp" ]]; then
   play configuring cmake --fresh --preset "$preset"
   printf '%s\n' "$stamp" >"$folder/.configured"

@@ -44,7 +44,7 @@ readonly SPARE_MB=150  # besides what apt names: its lists, the unpacked sources
 readonly FULL_MB=5     # a disk with less is called full
 readonly APT=(apt-get -o DPkg::Lock::Timeout=400 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0)
 readonly INSTALL=(install -y --fix-broken --no-install-recommends)
-readonly ALL_SETS="python tools host numpy board riscv page rp2040 cross picture peers clang unit test"
+readonly ALL_SETS="python tools host numpy board riscv page rp2040 cross picture peers clang unit engine test"
 
 say() {
   progress_clear
@@ -123,6 +123,7 @@ needs_of() {
       case ${1:-} in
         manifold) echo "$native peers" ;;
         server) echo "$native numpy$([[ " $* " != *" --durable-peers "* ]] || echo ' durable')" ;;
+        engine) echo "$native engine" ;;
         async | difference | parameters | round) echo "$native numpy" ;;
         powercut) echo "$native numpy $(has_riscv "$@" && echo riscv || echo 'board rp2040')" ;;
         *) echo "$native numpy board rp2040" ;;

@@ -28,7 +28,7 @@ constexpr int kReleaseMin = 15;
 constexpr auto kWaitMost = std::chrono::seconds(60);  // on a machine with much else to do
 constexpr int kLookPauseMs = 10;                      // between two looks at what another process does
 
-// Whom the servers run as, where the test is root.
+// Whom the servers run as, where the program is root.
 const passwd* server_user() {
   const passwd* user = getpwnam("postgres");
   return user != nullptr ? user : getpwnam("nobody");
@@ -164,15 +164,15 @@ std::string PostgresCluster::both() const {
          " user=gs dbname=postgres target_session_attrs=read-write";
 }
 
-PostgresCluster::PostgresCluster() {
-  // The servers' user may not enter a tree that is root's alone.
-  std::string name = (std::filesystem::temp_directory_path() / "postgres_cluster_XXXXXX").string();
+PostgresCluster::PostgresCluster(const std::string& settings, const std::string& parent) {
+  std::string name = (parent.empty() ? std::filesystem::temp_directory_path() : std::filesystem::absolute(parent)) /
+                     "postgres_cluster_XXXXXX";
   if (mkdtemp(name.data()) == nullptr) {
     fault_ = "no folder can be made";
     return;
   }
   folder_ = name;
-  make();
+  make(settings);
   if (!fault_.empty()) {
     std::ifstream log(folder_ + "/tools.log");
     std::stringstream words;
@@ -190,7 +190,7 @@ PostgresCluster::~PostgresCluster() {
   }
 }
 
-void PostgresCluster::make() {
+void PostgresCluster::make(const std::string& settings) {
   if (geteuid() == 0 && chown(folder_.c_str(), server_user()->pw_uid, server_user()->pw_gid) != 0) {
     fault_ = "its folder cannot be given away";
     return;
@@ -204,9 +204,9 @@ void PostgresCluster::make() {
     return;
   }
   std::ofstream(primary_.folder + "/postgresql.conf", std::ios::app)
-      << "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nshared_buffers = 16MB\n"
-         "max_wal_senders = 4\nsynchronous_standby_names = '*'\nwal_retrieve_retry_interval = 100ms\n"
-         "autovacuum = off\n";
+      << "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_wal_senders = 4\n"
+         "synchronous_standby_names = '*'\n"
+      << settings;
   if (!start(&primary_)) {
     fault_ = "the primary does not start";
   } else if (!run({programs + "pg_basebackup", "-h", "127.0.0.1", "-p", std::to_string(primary_.port), "-U", "gs", "-D",

@@ -1,6 +1,6 @@
-// A PostgreSQL primary and its synchronous standby for one test program, in a folder for temporary files, on free ports
-// of 127.0.0.1. The servers are children of the test and end with it, however it ends. They run as another user where
-// the test is root, since PostgreSQL refuses root.
+// A PostgreSQL primary and its synchronous standby for one test program or benchmark, on free ports of 127.0.0.1. The
+// servers are children of the program and end with it, however it ends. They run as another user where the program is
+// root, since PostgreSQL refuses root.
 #ifndef GRADSTREAM_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
 #define GRADSTREAM_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
 
@@ -30,11 +30,17 @@ class PgSession {
   pg_conn* connection_;
 };
 
+// Settings of both servers, as postgresql.conf has them, that make them small and soon started: for tests.
+inline constexpr char kSmallServers[] =
+    "shared_buffers = 16MB\nautovacuum = off\nwal_retrieve_retry_interval = 100ms\n";
+
 class PostgresCluster {
  public:
-  // Why no test can run here; empty: one can.
+  // Why no cluster can run here; empty: one can.
   static std::string why_absent();
-  PostgresCluster();
+  // settings: of both servers beside their defaults. parent: the folder of theirs is made there, where their user must
+  // be able to enter. Empty: in the one for temporary files, as a tree may be root's alone.
+  explicit PostgresCluster(const std::string& settings = kSmallServers, const std::string& parent = {});
   ~PostgresCluster();
   PostgresCluster(const PostgresCluster&) = delete;
   PostgresCluster& operator=(const PostgresCluster&) = delete;
@@ -46,6 +52,9 @@ class PostgresCluster {
   // Both, of which libpq takes the one that can be written.
   std::string both() const;
   uint16_t primary_port() const { return primary_.port; }
+  // Of a server's first process, whose children are all others of it.
+  pid_t primary_pid() const { return primary_.pid; }
+  pid_t standby_pid() const { return standby_.pid; }
   std::string ask_primary(const std::string& statements) const { return PgSession(primary()).ask(statements); }
   // Until the primary gives this answer.
   bool wait_for(const std::string& question, const std::string& answer) const;
@@ -63,7 +72,7 @@ class PostgresCluster {
     pid_t pid = 0;
   };
   static std::string server_of(const Server& server);
-  void make();
+  void make(const std::string& settings);
   bool run(const std::vector<std::string>& words) const;
   pid_t begin(const std::vector<std::string>& words, const std::string& log) const;
   bool start(Server* server) const;

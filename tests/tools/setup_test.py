@@ -149,6 +149,7 @@ def faults_of_needs(machine):
         (("package", "sign", "--key", "k"), {"python3-numpy", "minisign"}, {host, "buildah"}, set(), False),
         (("bench", "server"), {host}, {test, "mosquitto", "postgresql-15"}, sources, False),
         (("bench", "server", "--durable-peers"), {host, "mosquitto", "postgresql-15"}, {test, arm}, sources, False),
+        (("bench", "engine"), {host, "libpq-dev", "postgresql-15"}, {test, arm, "mosquitto"}, sources, False),
         (("test", "quick"), {host, test}, {arm, "chromium"}, sources, False),
         ((), {host, arm, test, "chromium", "clang-tidy", "gnuplot-nox", "libpq-dev", "postgresql-15"},
          {"mosquitto", "buildah"},
