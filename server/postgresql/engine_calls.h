@@ -13,12 +13,19 @@
 
 namespace gradstream {
 
+// Versions in a reply to read_versions(). Reason: a node that begins may have thousands to read. The largest model is of
+// 128 KiB, so that a reply stays near 8 MiB, and the deadline has room for its transfer.
+inline constexpr uint32_t kEngineVersionCountMax = 64;
+
 enum class EngineVerb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
 
 // Prepared at each connection.
 struct EngineStatement {
   const char* name;
   const char* text;
+  // Whether what its answer tells has to be on the standby first. It then writes something wherever it tells something,
+  // so that its commit waits.
+  bool has_to_wait;
 };
 // By the number of the verb.
 const std::array<EngineStatement, 8>& engine_statements();

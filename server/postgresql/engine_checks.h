@@ -42,6 +42,8 @@ struct EngineDemands {
   uint32_t run = 0;
 };
 
+// Of synchronous_standby_names: no commit waits for a standby where they are empty.
+Objection check_standby_names(const std::string& names);
 // An objection begins with what is wrong, and names value, limit and remedy.
 Objection check_engine(const EngineFacts& facts, const EngineDemands& demands);
 

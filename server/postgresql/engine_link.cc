@@ -27,7 +27,7 @@ constexpr char kFacts[] =
     "current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, "
     "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_setting('synchronous_standby_names'), "
     "(SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
-    "to_regclass('gradstream.cluster') IS NOT NULL, "
+    "to_regclass('gradstream.cluster') IS NOT NULL, pg_conf_load_time(), "
     "set_config('lock_timeout', $1::text, false), set_config('statement_timeout', $2::text, false), "
     "set_config('idle_in_transaction_session_timeout', $2::text, false), "
     "set_config('synchronous_commit', 'on', false), set_config('client_min_messages', 'warning', false), "
@@ -35,6 +35,10 @@ constexpr char kFacts[] =
 constexpr char kClusterFacts[] =
     "SELECT schema_version, incarnation, EXISTS (SELECT FROM gradstream.run WHERE run = $1::bigint) "
     "FROM gradstream.cluster";
+// PostgreSQL tells a session of new settings before it ends any wait for their sake. The session reads them before the
+// next message, so that a guard sees what ended the wait.
+constexpr EngineStatement kGuardStatement = {
+    "guard", "SELECT current_setting('synchronous_standby_names'), pg_conf_load_time()", false};
 constexpr uint32_t kFactsCheck = 0;
 constexpr uint32_t kClusterCheck = 1;
 
@@ -53,6 +57,16 @@ bool send_query(PGconn* connection, const char* query, const PgParameters& param
   return PQsendQueryParams(connection, query, parameters.count(), nullptr, parameters.pointers().data(),
                            parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
          PQpipelineSync(connection) == 1;
+}
+
+bool send_prepared(PGconn* connection, const char* statement, const PgParameters& parameters) {
+  return PQsendQueryPrepared(connection, statement, parameters.count(), parameters.pointers().data(),
+                             parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
+         PQpipelineSync(connection) == 1;
+}
+
+bool send_prepare(PGconn* connection, const EngineStatement& statement) {
+  return PQsendPrepare(connection, statement.name, statement.text, 0, nullptr) == 1 && PQpipelineSync(connection) == 1;
 }
 
 }  // namespace
@@ -136,10 +150,12 @@ void EngineLink::close() {
     descriptor_.release();
   }
   PQclear(std::exchange(result_, nullptr));
+  PQclear(std::exchange(guarded_, nullptr));
   PQfinish(std::exchange(connection_, nullptr));
   state_ = State::kClosed;
   is_write_watched_ = is_doubtful_ = false;
-  under_way_ = check_ = 0;
+  under_way_.clear();
+  check_ = 0;
 }
 
 void EngineLink::lose(const std::string& why) {
@@ -168,13 +184,12 @@ void EngineLink::begin_checks() {
   PgParameters run;
   run.number(options_.run);
   bool is_sent = PQsetnonblocking(connection_, 1) == 0 && PQenterPipelineMode(connection_) == 1 &&
-                 send_query(connection_, kFacts, times) && send_query(connection_, kClusterFacts, run);
-  under_way_ = 2;
+                 send_query(connection_, kFacts, times) && send_query(connection_, kClusterFacts, run) &&
+                 send_prepare(connection_, kGuardStatement);
   for (const EngineStatement& one : engine_statements()) {
-    is_sent =
-        is_sent && PQsendPrepare(connection_, one.name, one.text, 0, nullptr) == 1 && PQpipelineSync(connection_) == 1;
-    ++under_way_;
+    is_sent = is_sent && send_prepare(connection_, one);
   }
+  under_way_.assign(3 + engine_statements().size(), Request::kCheck);
   if (!is_sent) {
     lose(words());
     return;
@@ -202,6 +217,7 @@ void EngineLink::take_check(const PgAnswer& answer) {
     facts_.standby_names = table.text(0, 5);
     facts_.standby_count = table.number(0, 6);
     facts_.has_schema = table.flag(0, 7);
+    settings_time_ = table.number(0, 8);
   } else if (check == kClusterCheck) {
     if (facts_.has_schema) {
       PgTable table(answer.table);
@@ -216,7 +232,7 @@ void EngineLink::take_check(const PgAnswer& answer) {
     }
     incarnation_ = facts_.incarnation;
   }
-  if (under_way_ == 0) {
+  if (under_way_.empty()) {
     state_ = State::kReady;
     timer_.cancel();
     owner_.on_link_ready();
@@ -225,12 +241,15 @@ void EngineLink::take_check(const PgAnswer& answer) {
 
 // ---- Requests ----
 
-bool EngineLink::send(const char* statement, const PgParameters& parameters) {
+bool EngineLink::send(const EngineStatement& statement, const PgParameters& parameters) {
   GS_ASSERT(is_ready());
-  const bool is_sent = PQsendQueryPrepared(connection_, statement, parameters.count(), parameters.pointers().data(),
-                                           parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
-                       PQpipelineSync(connection_) == 1;
-  ++under_way_;
+  const bool is_guarded = statement.has_to_wait && options_.durability == EngineDurability::kStandby;
+  bool is_sent = send_prepared(connection_, statement.name, parameters);
+  under_way_.push_back(is_guarded ? Request::kGuardedCall : Request::kCall);
+  if (is_guarded) {
+    is_sent = is_sent && send_prepared(connection_, kGuardStatement.name, PgParameters());
+    under_way_.push_back(Request::kGuard);
+  }
   if (!is_sent) {
     lose(words());
     return false;
@@ -274,7 +293,7 @@ void EngineLink::on_readable() {
 void EngineLink::read() {
   const std::weak_ptr<bool> life = life_;
   int null_count = 0;
-  while (!life.expired() && under_way_ > 0 && null_count < 2 && PQisBusy(connection_) == 0) {
+  while (!life.expired() && !under_way_.empty() && null_count < 2 && PQisBusy(connection_) == 0) {
     PGresult* const result = PQgetResult(connection_);
     null_count = result == nullptr ? null_count + 1 : 0;
     if (result == nullptr) {
@@ -293,7 +312,18 @@ void EngineLink::read() {
 }
 
 void EngineLink::on_transaction_end() {
-  const std::unique_ptr<PGresult, decltype(&PQclear)> result(std::exchange(result_, nullptr), &PQclear);
+  const Request request = under_way_.front();
+  under_way_.pop_front();
+  std::unique_ptr<PGresult, decltype(&PQclear)> result(std::exchange(result_, nullptr), &PQclear);
+  if (request == Request::kGuardedCall) {
+    guarded_ = result.release();
+    return;
+  }
+  Objection objection;
+  if (request == Request::kGuard) {
+    objection = take_guard(result.get());
+    result.reset(std::exchange(guarded_, nullptr));
+  }
   PgAnswer answer;
   answer.is_doubtful = std::exchange(is_doubtful_, false);
   const ExecStatusType status = PQresultStatus(result.get());
@@ -302,15 +332,32 @@ void EngineLink::on_transaction_end() {
   } else {
     answer.sql_state = field_of(result.get(), PG_DIAG_SQLSTATE);
   }
-  --under_way_;
-  if (state_ == State::kChecking) {
+  if (request == Request::kCheck) {
     take_check(answer);
-  } else {
-    owner_.on_link_answer(answer);
+    return;
+  }
+  const std::weak_ptr<bool> life = life_;
+  owner_.on_link_answer(answer);
+  if (objection && !life.expired()) {
+    lose(objection.sentence);
   }
 }
 
-// Inside libpq: what comes is of the oldest request.
+// Whether the call before it is doubtful. The objection ends the connection.
+Objection EngineLink::take_guard(const pg_result* result) {
+  if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+    is_doubtful_ = true;
+    return {};
+  }
+  PgTable table(result);
+  const Objection objection = check_standby_names(table.text(0, 0));
+  const uint64_t settings_time = table.number(0, 1);
+  is_doubtful_ = is_doubtful_ || objection || settings_time != settings_time_;
+  settings_time_ = settings_time;
+  return objection;
+}
+
+// Inside libpq: what comes is of the oldest request, a call or its guard.
 void EngineLink::on_notice(void* self, const pg_result* notice) {
   const std::string severity = field_of(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   if (severity != "NOTICE" && severity != "INFO" && severity != "LOG" && severity != "DEBUG") {

@@ -68,6 +68,7 @@ EngineTicket PostgresEngine::publish(uint64_t term, uint64_t sum_count, const Pu
 EngineTicket PostgresEngine::read_versions(uint32_t from) {
   PgParameters parameters = parameters_of_run(options_);
   parameters.number(from);
+  parameters.number(kEngineVersionCountMax);
   return submit(EngineVerb::kReadVersions, std::move(parameters));
 }
 
@@ -93,7 +94,7 @@ void PostgresEngine::send_waiting() {
     under_way_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     const Call& call = under_way_.back();
-    if (!link_.send(engine_statements()[static_cast<size_t>(call.verb)].name, call.parameters)) {
+    if (!link_.send(engine_statements()[static_cast<size_t>(call.verb)], call.parameters)) {
       return;
     }
   }
@@ -132,7 +133,7 @@ void PostgresEngine::on_link_answer(const PgAnswer& answer) {
   if (!answer.sql_state.empty()) {
     trouble_ = "the engine has undone a call (SQLSTATE " + answer.sql_state + ")";
   } else if (answer.is_doubtful) {
-    trouble_ = "the engine's wait for its standby was cut: whether a call is durable is asked again";
+    trouble_ = "the engine's wait for its standby may have been cut: whether a call is durable is asked again";
   }
   reply(std::move(made));
   if (!is_readable) {

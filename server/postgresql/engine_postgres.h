@@ -3,7 +3,11 @@
 //   node --calls--> PostgresEngine: waiting, under way --EngineLink--> PostgreSQL primary ==synchronous==> standby
 //
 // Each call is one statement, one transaction and one message each way. Calls are executed in their order. What a call
-// that is committed has changed, is on the standby's disk too when its reply comes.
+// that is committed has changed, is on the standby's disk too when its reply comes. So is what it tells of other calls.
+//
+// A call is kUnknown where its wait for the standby may have been cut: by a cancellation, or by settings that the
+// server has read anew. Where synchronous_standby_names were emptied the connection is lost too. A window of
+// milliseconds is left when they are emptied and set again (engine_link.h).
 //
 // A connection that is lost makes the calls under way kUnknown, and the engine connects again by itself. A call that is
 // not answered in deadline_ms is kUnknown: where it was under way the connection is given up, since nobody knows what

@@ -177,6 +177,37 @@ TEST_F(EnginePostgres, ACutWaitForTheStandbyIsNoCommit) {
   }
 }
 
+// PostgreSQL then ends every wait for the standby without a word, and calls the batch committed.
+TEST_F(EnginePostgres, EmptiedStandbyNamesMakeNoCommit) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  cluster().end_standby();
+  const EngineTicket ticket = node.engine.commit(node.batch);
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  cluster().set_standby_names("");
+  EXPECT_EQ(node.wait(ticket).outcome, EngineOutcome::kUnknown);
+  EXPECT_FALSE(node.engine.is_connected());
+  EXPECT_NE(node.engine.trouble().find("(synchronous_standby_names is empty)"), std::string::npos)
+      << node.engine.trouble();
+  cluster().set_standby_names("*");
+  cluster().start_standby();
+  ASSERT_EQ(cluster().fault(), "");
+  EXPECT_EQ(node.wait(node.engine.resolve(node.batch.epoch, node.batch.number)).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(node.sum_count(), 1U);
+}
+
+// The names may have been empty in between, so a call whose settings were read anew is asked about. One is enough.
+TEST_F(EnginePostgres, ACallAcrossNewSettingsIsAskedAbout) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  cluster().set_standby_names("FIRST 1 (*)");
+  EXPECT_EQ(node.wait(node.engine.commit(node.batch)).outcome, EngineOutcome::kUnknown);
+  EXPECT_TRUE(node.engine.is_connected()) << node.engine.trouble();
+  EXPECT_EQ(node.wait(node.engine.resolve(node.batch.epoch, node.batch.number)).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(node.engine.connection_count(), 1U);
+  cluster().set_standby_names("*");
+}
+
 // What another node committed on the primary alone is visible there. Neither a load nor a question may tell of it
 // before the standby has it: a device would get an Ack that a fail-over takes back.
 TEST_F(EnginePostgres, TellsNothingThatTheStandbyLacks) {
@@ -195,6 +226,48 @@ TEST_F(EnginePostgres, TellsNothingThatTheStandbyLacks) {
   cluster().start_standby();
   EXPECT_FALSE(harness.wait(reader, load).rows.at(0).task.is_open);
   EXPECT_EQ(node.wait(node.engine.resolve(node.batch.epoch, node.batch.number)).outcome, EngineOutcome::kCommitted);
+}
+
+// The same of a version that a leader published on the primary alone.
+TEST_F(EnginePostgres, TellsNoVersionThatTheStandbyLacks) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  PostgresEngine reader(harness.io(), harness.options("b"));
+  EXPECT_TRUE(harness.wait(reader, reader.read_versions(1)).versions.empty());
+  const uint64_t term = node.wait(node.engine.take_lease()).lease.term;
+  cluster().end_standby();
+  const EngineTicket ticket = node.engine.publish(term, 0, {1, {7}});
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  cluster().ask_primary("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+  EXPECT_EQ(node.wait(ticket).outcome, EngineOutcome::kUnknown);
+  EXPECT_EQ(harness.wait(reader, reader.read_versions(2)).outcome, EngineOutcome::kCommitted) << "none has no wait";
+  const EngineTicket versions = reader.read_versions(1);
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  EXPECT_TRUE(reader.take_replies().empty());
+  cluster().start_standby();
+  ASSERT_EQ(cluster().fault(), "");
+  EXPECT_EQ(harness.wait(reader, versions).versions, (std::vector<PublishedVersion>{{1, {7}}}));
+}
+
+// A node that begins late reads all versions, in replies of a bounded size.
+TEST_F(EnginePostgres, TellsVersionsInParts) {
+  PostgresHarness harness(cluster());
+  PostgresEngine engine(harness.io(), harness.options("a"));
+  cluster().ask_primary("INSERT INTO gradstream.version SELECT " + harness.run() +
+                        ", v, 1, '\\x07' FROM "
+                        "generate_series(1, " +
+                        std::to_string(kEngineVersionCountMax + 6) + ") v");
+  std::vector<uint32_t> seen;
+  for (const size_t count : {size_t{kEngineVersionCountMax}, size_t{6}, size_t{0}}) {
+    const auto from = static_cast<uint32_t>(seen.size() + 1);
+    const EngineReply reply = harness.wait(engine, engine.read_versions(from));
+    EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+    EXPECT_EQ(reply.versions.size(), count);
+    for (const PublishedVersion& version : reply.versions) {
+      seen.push_back(version.version);
+      EXPECT_EQ(version.version, seen.size());
+    }
+  }
 }
 
 // A server that takes the connection and says nothing.
