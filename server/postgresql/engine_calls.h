@@ -13,8 +13,8 @@
 
 namespace gradstream {
 
-// Versions in a reply to read_versions(). Reason: a node that begins may have thousands to read. The largest model is of
-// 128 KiB, so that a reply stays near 8 MiB, and the deadline has room for its transfer.
+// Versions in a reply to read_versions(). Reason: a node that begins may have thousands to read. The largest model is
+// of 128 KiB, so that a reply stays near 8 MiB, and the deadline has room for its transfer.
 inline constexpr uint32_t kEngineVersionCountMax = 64;
 
 enum class EngineVerb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };

@@ -48,6 +48,21 @@ Objection check_schema(const EngineFacts& facts, const EngineDemands& demands) {
 
 }  // namespace
 
+bool is_passing_error(const std::string& sql_state) {
+  return sql_state == "40P01" || sql_state == "40001" || sql_state == "55P03" || sql_state == "57014";
+}
+
+std::string sentence_of_error(const std::string& sql_state, const std::string& words) {
+  const std::string cause = words + " (SQLSTATE " + sql_state + "). ";
+  if (sql_state == "42501") {
+    return "the engine's role has too few rights: " + cause +
+           "Run as the owner of the schema, for that role: GRANT USAGE ON SCHEMA gradstream, and GRANT SELECT, INSERT, "
+           "UPDATE, DELETE ON ALL TABLES IN SCHEMA gradstream.";
+  }
+  return "the engine's server serves no calls: " + cause +
+         "Repair on the server what its words name; this node asks again by itself.";
+}
+
 Objection check_standby_names(const std::string& names) {
   if (names.empty()) {
     return "the engine has no synchronous standby (synchronous_standby_names is empty): a fail-over would lose updates "

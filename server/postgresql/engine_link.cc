@@ -47,6 +47,8 @@ std::string field_of(const PGresult* result, int field) {
   return text == nullptr ? "" : text;
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 // Whether the server has ended the session with the error.
 bool is_fatal(const PGresult* result) {
   const std::string severity = field_of(result, PG_DIAG_SEVERITY_NONLOCALIZED);
@@ -201,10 +203,10 @@ void EngineLink::begin_checks() {
 // The answers to begin_checks(), in its order.
 void EngineLink::take_check(const PgAnswer& answer) {
   const uint32_t check = check_++;
-  if (check == kClusterCheck && answer.table == nullptr) {
-    facts_.has_schema = false;  // its tables are missing, or the role may not read them
+  if (check == kClusterCheck && !facts_.has_schema) {
+    // its error says the same
   } else if (answer.table == nullptr) {
-    lose("the engine refuses what it is asked at a connection (SQLSTATE " + answer.sql_state + ")");
+    lose(sentence_of_error(answer.sql_state, answer.words));
     return;
   }
   if (check == kFactsCheck) {
@@ -331,6 +333,7 @@ void EngineLink::on_transaction_end() {
     answer.table = result.get();
   } else {
     answer.sql_state = field_of(result.get(), PG_DIAG_SQLSTATE);
+    answer.words = first_line(field_of(result.get(), PG_DIAG_MESSAGE_PRIMARY));
   }
   if (request == Request::kCheck) {
     take_check(answer);

@@ -50,6 +50,7 @@ struct PostgresOptions {
 struct PgAnswer {
   const pg_result* table = nullptr;  // its rows, if it was executed; else null
   std::string sql_state;             // of the error that undid it; empty: there was none
+  std::string words;                 // of that error, in the server's language
   // The commit may be the primary's alone: the guard says so, or the server warned in the transaction, since its wait
   // for the standby was cut. No statement of ours warns otherwise, and the words depend on the server's language.
   bool is_doubtful = false;

@@ -117,7 +117,6 @@ void PostgresEngine::give_up(std::deque<Call>* calls) {
 
 void PostgresEngine::on_link_ready() {
   ++connection_count_;
-  pause_ms_ = kEnginePauseFirstMs;
   send_waiting();
   if (on_change_) {
     on_change_();
@@ -130,12 +129,19 @@ void PostgresEngine::on_link_answer(const PgAnswer& answer) {
   EngineReply made;
   const bool is_readable = read_engine_reply(call.verb, answer, call.devices, &made);
   made.ticket = call.ticket;
-  if (!answer.sql_state.empty()) {
-    trouble_ = "the engine has undone a call (SQLSTATE " + answer.sql_state + ")";
+  const bool is_error = answer.table == nullptr;
+  if (is_error) {
+    trouble_ = "the engine has undone a call: " + answer.words + " (SQLSTATE " + answer.sql_state + ")";
   } else if (answer.is_doubtful) {
     trouble_ = "the engine's wait for its standby may have been cut: whether a call is durable is asked again";
+  } else {
+    pause_ms_ = kEnginePauseFirstMs;
   }
   reply(std::move(made));
+  if (is_error && !is_passing_error(answer.sql_state)) {
+    link_.lose(sentence_of_error(answer.sql_state, answer.words));
+    return;
+  }
   if (!is_readable) {
     link_.lose("the engine's rows are of a newer release, or damaged. Install the newest release on this node.");
   }

@@ -12,7 +12,8 @@
 // A connection that is lost makes the calls under way kUnknown, and the engine connects again by itself. A call that is
 // not answered in deadline_ms is kUnknown: where it was under way the connection is given up, since nobody knows what
 // still comes by it. Calls wait while there is no connection, as long as that. A server that does not keep what an
-// engine promises is refused by name (engine_checks.h), and asked again like one that is away.
+// engine promises is refused by name (engine_checks.h), and asked again like one that is away. So is a server that
+// answers a call with an error that will not pass by itself, such as a full disk.
 #ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_POSTGRES_H_
 #define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_POSTGRES_H_
 
@@ -31,9 +32,9 @@
 
 namespace gradstream {
 
-// Pauses before a new connection: they double from the first to the last one. Reason: a manager of PostgreSQL promotes
-// a standby in a tenth of a second where it can, and nodes that ask twelve times a minute do not burden a server that
-// starts.
+// Pauses before a new connection: they double from the first to the last one, until a call is answered. So calls that
+// are made again at once do not burden a server that executes none. Reason: a manager of PostgreSQL promotes a standby
+// in a tenth of a second where it can, and nodes that ask twelve times a minute do not burden a server that starts.
 inline constexpr uint32_t kEnginePauseFirstMs = 50;
 inline constexpr uint32_t kEnginePauseLastMs = 5'000;
 // Calls of one node that have no reply yet. One more is kUnknown at once. Reason: a front has one batch under way and

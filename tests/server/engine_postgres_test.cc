@@ -284,6 +284,45 @@ TEST_F(EnginePostgres, ADeafServerIsGivenUp) {
   EXPECT_FALSE(engine.is_connected());
 }
 
+// Whoever got kUnknown asks again at once. A server that executes nothing is left in peace, for longer each time.
+TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
+  constexpr int kTrials = 5;
+  PostgresHarness harness(cluster());
+  PostgresEngine engine(harness.io(), harness.options("a"));
+  cluster().ask_primary("ALTER TABLE gradstream.version RENAME TO version_away");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTrials; ++i) {
+    EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kUnknown);
+    EXPECT_FALSE(engine.is_connected());
+    EXPECT_NE(engine.trouble().find("relation \"gradstream.version\" does not exist (SQLSTATE 42P01)"),
+              std::string::npos)
+        << engine.trouble();
+  }
+  // Four pauses of 50, 100, 200 and 400 ms, of which a node may leave out a quarter.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(750 * 3 / 4));
+  cluster().ask_primary("ALTER TABLE gradstream.version_away RENAME TO version");
+  EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
+  EXPECT_EQ(engine.connection_count(), kTrials + 1U);
+}
+
+// A role that may connect and no more.
+TEST_F(EnginePostgres, ARoleWithoutRightsIsToldWhichItNeeds) {
+  PostgresHarness harness(cluster());
+  cluster().ask_primary("CREATE ROLE stranger LOGIN");
+  cluster().ask_primary("GRANT pg_read_all_stats TO stranger");
+  PostgresOptions options = harness.options("a");
+  options.server += " user=stranger";
+  PostgresEngine engine(harness.io(), options);
+  const EngineTicket ticket = engine.join();
+  EXPECT_TRUE(run_until(harness.io(), [&] { return !engine.trouble().empty(); }));
+  EXPECT_NE(engine.trouble().find("permission denied for schema gradstream (SQLSTATE 42501). Run as the owner"),
+            std::string::npos)
+      << engine.trouble();
+  cluster().ask_primary("GRANT USAGE ON SCHEMA gradstream TO stranger");
+  cluster().ask_primary("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA gradstream TO stranger");
+  EXPECT_EQ(harness.wait(engine, ticket).outcome, EngineOutcome::kCommitted) << "as the sentence says";
+}
+
 TEST_F(EnginePostgres, ItsQueueIsBounded) {
   PostgresHarness harness(cluster());
   PostgresEngine engine(harness.io(), harness.options("a"));
