@@ -15,8 +15,8 @@ namespace gradstream {
 namespace {
 
 // Shares of the deadline. A statement that waits for another one's rows gives up first, then any statement, and then
-// the node itself: so an answer is there before its call is given up. A server that says nothing is left for the next
-// one of the address after a quarter.
+// the node itself: so an answer is there before its call is given up. An address of several servers has a quarter for
+// its connection. libpq itself never leaves a server that takes the connection and then says nothing.
 constexpr uint32_t kLockShare = 2;
 constexpr uint32_t kSilenceShare = 4;
 
@@ -41,6 +41,42 @@ constexpr EngineStatement kGuardStatement = {
     "guard", "SELECT current_setting('synchronous_standby_names'), pg_conf_load_time()", false};
 constexpr uint32_t kFactsCheck = 0;
 constexpr uint32_t kClusterCheck = 1;
+
+// Of an address, as comma-separated lists.
+struct ServerLists {
+  std::string host, host_address, port;
+  size_t count = 1;
+};
+
+size_t item_count(const std::string& list) {
+  return 1 + static_cast<size_t>(std::count(list.begin(), list.end(), ','));
+}
+
+// The list from this item on, and then the items before it. A list of one item holds for all servers.
+std::string turned(const std::string& list, size_t first) {
+  size_t begin = 0;
+  for (size_t i = 0; i < first % item_count(list); ++i) {
+    begin = list.find(',', begin) + 1;
+  }
+  return begin == 0 ? list : list.substr(begin) + "," + list.substr(0, begin - 1);
+}
+
+ServerLists servers_of(const std::string& address, size_t first) {
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> all(PQconninfoParse(address.c_str(), nullptr),
+                                                                         &PQconninfoFree);
+  ServerLists lists;
+  for (const PQconninfoOption* one = all.get(); one != nullptr && one->keyword != nullptr; ++one) {
+    const std::string_view keyword = one->keyword;
+    const std::string value = one->val == nullptr ? "" : one->val;
+    if (keyword == "host" || keyword == "hostaddr") {
+      (keyword == "host" ? lists.host : lists.host_address) = turned(value, first);
+      lists.count = std::max(lists.count, item_count(value));
+    } else if (keyword == "port") {
+      lists.port = turned(value, first);
+    }
+  }
+  return lists;
+}
 
 std::string field_of(const PGresult* result, int field) {
   const char* text = PQresultErrorField(result, field);
@@ -86,15 +122,20 @@ void EngineLink::open() {
   state_ = State::kConnecting;
   const std::string silence_ms = std::to_string(options_.deadline_ms / kSilenceShare);
   const std::string name = "gradstream " + options_.node;
-  const char* const keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", nullptr};
-  const char* const values[] = {options_.server.c_str(), name.c_str(), "UTF8", silence_ms.c_str(), nullptr};
+  const ServerLists servers = servers_of(options_.server, first_server_);
+  // What stands behind dbname replaces what the address has; an empty value replaces nothing.
+  const char* const keys[] = {"dbname",           "host", "hostaddr", "port", "application_name", "client_encoding",
+                              "tcp_user_timeout", nullptr};
+  const char* const values[] = {options_.server.c_str(),
+                                servers.host.c_str(),
+                                servers.host_address.c_str(),
+                                servers.port.c_str(),
+                                name.c_str(),
+                                "UTF8",
+                                silence_ms.c_str(),
+                                nullptr};
   connection_ = PQconnectStartParams(keys, values, 1);
-  timer_.expires_after(std::chrono::milliseconds(options_.deadline_ms));
-  timer_.async_wait([this, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
-    if (!error && !life.expired()) {
-      lose("the engine gave no connection in " + std::to_string(options_.deadline_ms) + " ms");
-    }
-  });
+  give_time(servers.count > 1 ? options_.deadline_ms / kSilenceShare : options_.deadline_ms);
   // The owner is told later, never inside open().
   asio::post(descriptor_.get_executor(), [this, life = std::weak_ptr<bool>(life_)] {
     if (life.expired()) {
@@ -106,6 +147,17 @@ void EngineLink::open() {
     }
     PQsetNoticeReceiver(connection_, &EngineLink::on_notice, this);
     watch(true, &EngineLink::connect_further);
+  });
+}
+
+// To the connection, or to its checks.
+void EngineLink::give_time(uint32_t time_ms) {
+  timer_.expires_after(std::chrono::milliseconds(time_ms));
+  timer_.async_wait([this, time_ms, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
+    if (!error && !life.expired()) {
+      ++first_server_;
+      lose("the engine gave no connection in " + std::to_string(time_ms) + " ms");
+    }
   });
 }
 
@@ -179,6 +231,7 @@ std::string EngineLink::words() const {
 
 void EngineLink::begin_checks() {
   state_ = State::kChecking;
+  give_time(options_.deadline_ms);
   facts_ = EngineFacts();
   PgParameters times;
   times.text(std::to_string(options_.deadline_ms / kLockShare));

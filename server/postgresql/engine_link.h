@@ -38,7 +38,10 @@ struct EngineStatement;
 inline constexpr uint32_t kEngineDeadlineMs = 10'000;
 
 struct PostgresOptions {
-  std::string server;  // as libpq takes it: key=value or a URI, of one server or of several. No password: pgpass has it
+  // As libpq takes it: key=value or a URI, of one server or of several. No password: pgpass has it. Several servers
+  // stand here, not in a service file or the environment: else one that takes connections and says nothing hides the
+  // others.
+  std::string server;
   uint32_t run = 0;
   std::string node;  // its name in the cluster; two nodes of one name fence each other
   EngineDurability durability = EngineDurability::kStandby;
@@ -73,7 +76,8 @@ class EngineLink {
   EngineLink(const EngineLink&) = delete;
   EngineLink& operator=(const EngineLink&) = delete;
 
-  // Only where nothing is open. Blocks while libpq looks up a name, so an address or a name of /etc/hosts is better.
+  // Only where nothing is open. Begins with the next server of the address where the last attempt ended in silence.
+  // Blocks while libpq looks up a name, so an address or a name of /etc/hosts is better.
   void open();
   bool is_open() const { return state_ != State::kClosed; }
   bool is_ready() const { return state_ == State::kReady; }
@@ -88,6 +92,7 @@ class EngineLink {
   enum class State : uint8_t { kClosed, kConnecting, kChecking, kReady };
   enum class Request : uint8_t { kCheck, kCall, kGuardedCall, kGuard };
 
+  void give_time(uint32_t time_ms);
   void connect_further();
   void begin_checks();
   void take_check(const PgAnswer& answer);
@@ -111,6 +116,7 @@ class EngineLink {
   bool is_write_watched_ = false;
   std::deque<Request> under_way_;  // without an answer
   uint32_t check_ = 0;             // answered
+  size_t first_server_ = 0;        // of the address: with which the next attempt begins
   EngineFacts facts_;
   uint64_t settings_time_ = 0;    // when the session has last read its settings, in us by the server's clock
   std::string incarnation_;       // of the first connection

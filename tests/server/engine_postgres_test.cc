@@ -284,6 +284,25 @@ TEST_F(EnginePostgres, ADeafServerIsGivenUp) {
   EXPECT_FALSE(engine.is_connected());
 }
 
+// In an address of several it hides none.
+TEST_F(EnginePostgres, ADeafServerIsLeftForTheNextOne) {
+  PostgresHarness harness(cluster());
+  Tcp::acceptor deaf(harness.io(), Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  const std::string ports =
+      std::to_string(deaf.local_endpoint().port()) + "," + std::to_string(cluster().primary_port());
+  for (const std::string& server :
+       {"host=127.0.0.1,127.0.0.1 port=" + ports + " user=gs dbname=postgres target_session_attrs=read-write",
+        "postgresql://gs@127.0.0.1:" + std::to_string(deaf.local_endpoint().port()) +
+            ",127.0.0.1:" + std::to_string(cluster().primary_port()) + "/postgres?target_session_attrs=read-write"}) {
+    PostgresOptions options = harness.options("a");
+    options.deadline_ms = 2'000;
+    options.server = server;
+    PostgresEngine engine(harness.io(), options);
+    EXPECT_TRUE(run_until(harness.io(), [&] { return engine.is_connected(); })) << server;
+    EXPECT_EQ(engine.trouble(), "the engine gave no connection in 500 ms") << "the deaf one came first";
+  }
+}
+
 // Whoever got kUnknown asks again at once. A server that executes nothing is left in peace, for longer each time.
 TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
   constexpr int kTrials = 5;
