@@ -41,11 +41,6 @@ constexpr std::array<EngineStatement, 8> kStatements = {{
     {"read_versions", "SELECT * FROM gradstream.read_versions($1::bigint, $2::bigint, $3::bigint)", true},
 }};
 
-// Errors by which PostgreSQL undoes a transaction for another one that has its rows.
-bool is_held(const std::string& sql_state) {
-  return sql_state == "40P01" || sql_state == "40001" || sql_state == "55P03";  // deadlock, serialisation, lock_timeout
-}
-
 FrontRow front_of(PgTable& table, size_t row) {
   FrontRow front;
   front.epoch = table.number(row, 1);
@@ -185,17 +180,11 @@ PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBat
   return parameters;
 }
 
-// A batch that the server has undone for other transactions' sake may be sent again, so it is a conflict. A question
-// is not: its conflict says that nobody can tell.
+// An error has no row of the front, which every other outcome of a batch promises. So it is unknown too, and resolve()
+// tells of both.
 bool read_engine_reply(EngineVerb verb, const PgAnswer& answer, const std::vector<uint32_t>& devices,
                        EngineReply* reply) {
-  if (answer.is_doubtful) {
-    return true;
-  }
-  if (answer.table == nullptr) {
-    if (verb == EngineVerb::kCommit && is_held(answer.sql_state)) {
-      reply->outcome = EngineOutcome::kConflict;
-    }
+  if (answer.is_doubtful || answer.table == nullptr) {
     return true;
   }
   PgTable table(answer.table);

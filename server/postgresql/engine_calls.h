@@ -36,8 +36,8 @@ PgParameters parameters_of_run(const PostgresOptions& options);
 PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch);
 PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices);
 
-// The outcome and the parts of the reply to a call. devices: those that a load asks for. False: the rows are none that
-// this release can read, and the reply knows nothing.
+// The outcome and the parts of the reply to a call; kUnknown of an error and of a doubtful answer. devices: those that
+// a load asks for. False: the rows are none that this release can read, and the reply knows nothing.
 bool read_engine_reply(EngineVerb verb, const PgAnswer& answer, const std::vector<uint32_t>& devices,
                        EngineReply* reply);
 

@@ -19,6 +19,7 @@ namespace {
 // its connection. libpq itself never leaves a server that takes the connection and then says nothing.
 constexpr uint32_t kLockShare = 2;
 constexpr uint32_t kSilenceShare = 4;
+constexpr uint32_t kKeepaliveCount = 3;  // without an answer, until the server ends the session of a node that is gone
 
 // What a session runs with, whatever the role's or the database's defaults are, and what the server says of itself.
 constexpr char kFacts[] =
@@ -30,6 +31,8 @@ constexpr char kFacts[] =
     "to_regclass('gradstream.cluster') IS NOT NULL, pg_conf_load_time(), "
     "set_config('lock_timeout', $1::text, false), set_config('statement_timeout', $2::text, false), "
     "set_config('idle_in_transaction_session_timeout', $2::text, false), "
+    "set_config('tcp_keepalives_idle', $3::text, false), set_config('tcp_keepalives_interval', $3::text, false), "
+    "set_config('tcp_keepalives_count', $4::text, false), set_config('tcp_user_timeout', $5::text, false), "
     "set_config('synchronous_commit', 'on', false), set_config('client_min_messages', 'warning', false), "
     "set_config('default_transaction_isolation', 'read committed', false)";
 constexpr char kClusterFacts[] =
@@ -236,6 +239,9 @@ void EngineLink::begin_checks() {
   PgParameters times;
   times.text(std::to_string(options_.deadline_ms / kLockShare));
   times.text(std::to_string(options_.deadline_ms / 4 * 3));
+  times.text(std::to_string(std::max(options_.deadline_ms / kSilenceShare / 1'000, 1U)));  // PostgreSQL takes seconds
+  times.text(std::to_string(kKeepaliveCount));
+  times.text(std::to_string(options_.deadline_ms / kSilenceShare * kKeepaliveCount));
   PgParameters run;
   run.number(options_.run);
   bool is_sent = PQsetnonblocking(connection_, 1) == 0 && PQenterPipelineMode(connection_) == 1 &&

@@ -34,9 +34,13 @@ namespace gradstream {
 
 // Pauses before a new connection: they double from the first to the last one, until a call is answered. So calls that
 // are made again at once do not burden a server that executes none. Reason: a manager of PostgreSQL promotes a standby
-// in a tenth of a second where it can, and nodes that ask twelve times a minute do not burden a server that starts.
+// in a tenth of a second where it can, and a node is to be back two seconds after that. A few nodes that ask once a
+// second do not burden a server that starts.
 inline constexpr uint32_t kEnginePauseFirstMs = 50;
-inline constexpr uint32_t kEnginePauseLastMs = 5'000;
+inline constexpr uint32_t kEnginePauseLastMs = 1'000;
+// A node's own part of a pause: it leaves out up to a quarter, by its name. Reason: all nodes lose an engine at one
+// moment, and they should not all come back at one.
+uint32_t pause_of_node(uint32_t pause_ms, const std::string& node);
 // Calls of one node that have no reply yet. One more is kUnknown at once. Reason: a front has one batch under way and
 // loads the devices of a storm, 64 at a time.
 inline constexpr size_t kEngineCallCountMax = 256;
@@ -44,7 +48,7 @@ inline constexpr size_t kEngineCallCountMax = 256;
 class PostgresEngine final : public EngineNode, private LinkOwner {
  public:
   // Everything happens on io's thread, where the calls are made too. on_change: replies wait, or the connection is made
-  // or lost; may be empty. It must not destroy the engine. io outlives it.
+  // or lost; may be empty. It is told soon after, never inside a call, and once for several changes. io outlives it.
   PostgresEngine(asio::io_context& io, const PostgresOptions& options, std::function<void()> on_change = {});
   ~PostgresEngine() override;
   PostgresEngine(const PostgresEngine&) = delete;
@@ -83,6 +87,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   void send_waiting();
   void give_up(std::deque<Call>* calls);
   void reply(EngineReply reply);
+  void tell();
   void watch_deadline();
   void on_deadline();
   void connect_later();
@@ -97,6 +102,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   std::deque<Call> under_way_;
   std::vector<EngineReply> replies_;
   EngineTicket last_ticket_ = 0;
+  bool is_told_soon_ = false;
   uint32_t pause_ms_ = kEnginePauseFirstMs;
   uint64_t connection_count_ = 0;
   std::string trouble_;
