@@ -1,6 +1,6 @@
 // A PostgreSQL primary and its synchronous standby for one test program, in a folder for temporary files, on free ports
-// of 127.0.0.1. The servers are children of the test and end with it, however it ends. They run as another user where the
-// test is root, since PostgreSQL refuses root.
+// of 127.0.0.1. The servers are children of the test and end with it, however it ends. They run as another user where
+// the test is root, since PostgreSQL refuses root.
 #ifndef GRADSTREAM_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
 #define GRADSTREAM_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
 
