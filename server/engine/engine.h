@@ -116,7 +116,7 @@ class EngineNode {
   // Else an update that was committed after the leader had read would be acknowledged, and in no version. The sums of
   // the version before are dropped, and the fronts begin anew.
   virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
-  // versions: those from this one on, in their order.
+  // versions: some of them, from this one on, in their order and without a gap. None: there is none.
   virtual EngineTicket read_versions(uint32_t from) = 0;
 
   // Those that have come since the last call.

@@ -13,15 +13,17 @@ namespace {
 constexpr uint64_t kOpenRow = 0;
 constexpr uint64_t kFrontRow = 1;
 
-// One statement sees one moment, and so the fronts and the sums of read_sums are those of one version.
+// One statement sees one moment, and so the fronts and the sums of read_sums are those of one version. What read_sums
+// tells need not wait: a leader tells nobody of it but by publish(), and the server's log is durable in its order.
 constexpr std::array<EngineStatement, 8> kStatements = {{
-    {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text)"},
-    {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])"},
+    {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text)", true},
+    {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])", true},
     {"commit",
      "SELECT * FROM gradstream.commit_batch($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint[], "
-     "$7::bigint[], $8::boolean[], $9::bigint[], $10::boolean[], $11::bytea[], $12::bigint, $13::bigint, $14::bytea)"},
-    {"resolve", "SELECT * FROM gradstream.resolve_batch($1::bigint, $2::text, $3::bigint, $4::bigint)"},
-    {"take_lease", "SELECT * FROM gradstream.take_lease($1::bigint, $2::text, $3::bigint)"},
+     "$7::bigint[], $8::boolean[], $9::bigint[], $10::boolean[], $11::bytea[], $12::bigint, $13::bigint, $14::bytea)",
+     true},
+    {"resolve", "SELECT * FROM gradstream.resolve_batch($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
+    {"take_lease", "SELECT * FROM gradstream.take_lease($1::bigint, $2::text, $3::bigint)", true},
     {"read_sums",
      "SELECT kind, epoch, open_version, batch, previous_batch, on_time, late, content FROM ("
      "SELECT 0 AS kind, '' AS node, 0::bigint AS epoch, open_version, 0::bigint AS batch, 0::bigint AS previous_batch, "
@@ -31,18 +33,13 @@ constexpr std::array<EngineStatement, 8> kStatements = {{
      "FROM gradstream.front WHERE run = $1::bigint AND open_version = $2::bigint "
      "UNION ALL SELECT 2, node, epoch, version, batch, 0, 0, 0, content "
      "FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint) all_rows "
-     "ORDER BY kind, node COLLATE \"C\", epoch, batch"},
+     "ORDER BY kind, node COLLATE \"C\", epoch, batch",
+     false},
     {"publish",
-     "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)"},
-    {"read_versions",
-     "SELECT version, content FROM gradstream.version WHERE run = $1::bigint AND version >= $2::bigint "
-     "ORDER BY version"},
+     "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)",
+     true},
+    {"read_versions", "SELECT * FROM gradstream.read_versions($1::bigint, $2::bigint, $3::bigint)", true},
 }};
-
-// Errors by which PostgreSQL undoes a transaction for another one that has its rows.
-bool is_held(const std::string& sql_state) {
-  return sql_state == "40P01" || sql_state == "40001" || sql_state == "55P03";  // deadlock, serialisation, lock_timeout
-}
 
 FrontRow front_of(PgTable& table, size_t row) {
   FrontRow front;
@@ -183,17 +180,11 @@ PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBat
   return parameters;
 }
 
-// A batch that the server has undone for other transactions' sake may be sent again, so it is a conflict. A question
-// is not: its conflict says that nobody can tell.
+// An error has no row of the front, which every other outcome of a batch promises. So it is unknown too, and resolve()
+// tells of both.
 bool read_engine_reply(EngineVerb verb, const PgAnswer& answer, const std::vector<uint32_t>& devices,
                        EngineReply* reply) {
-  if (answer.is_doubtful) {
-    return true;
-  }
-  if (answer.table == nullptr) {
-    if (verb == EngineVerb::kCommit && is_held(answer.sql_state)) {
-      reply->outcome = EngineOutcome::kConflict;
-    }
+  if (answer.is_doubtful || answer.table == nullptr) {
     return true;
   }
   PgTable table(answer.table);

@@ -13,12 +13,19 @@
 
 namespace gradstream {
 
+// Versions in a reply to read_versions(). Reason: a node that begins may have thousands to read. The largest model is
+// of 128 KiB, so that a reply stays near 8 MiB, and the deadline has room for its transfer.
+inline constexpr uint32_t kEngineVersionCountMax = 64;
+
 enum class EngineVerb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
 
 // Prepared at each connection.
 struct EngineStatement {
   const char* name;
   const char* text;
+  // Whether what its answer tells has to be on the standby first. It then writes something wherever it tells something,
+  // so that its commit waits.
+  bool has_to_wait;
 };
 // By the number of the verb.
 const std::array<EngineStatement, 8>& engine_statements();
@@ -29,8 +36,8 @@ PgParameters parameters_of_run(const PostgresOptions& options);
 PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch);
 PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices);
 
-// The outcome and the parts of the reply to a call. devices: those that a load asks for. False: the rows are none that
-// this release can read, and the reply knows nothing.
+// The outcome and the parts of the reply to a call; kUnknown of an error and of a doubtful answer. devices: those that
+// a load asks for. False: the rows are none that this release can read, and the reply knows nothing.
 bool read_engine_reply(EngineVerb verb, const PgAnswer& answer, const std::vector<uint32_t>& devices,
                        EngineReply* reply);
 

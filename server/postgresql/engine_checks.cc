@@ -8,10 +8,8 @@ std::string release_of(uint64_t version_number) {
 }
 
 Objection check_durability(const EngineFacts& facts) {
-  if (facts.standby_names.empty()) {
-    return "the engine has no synchronous standby (synchronous_standby_names is empty): a fail-over would lose updates "
-           "that were acknowledged. Set synchronous_standby_names on the primary, or engine_durability = \"storage\" "
-           "where the storage below the server is replicated.";
+  if (Objection objection = check_standby_names(facts.standby_names)) {
+    return objection;
   }
   if (!facts.may_see_standbys) {
     return "the engine's role may not see the standbys of its server. Run on the primary: GRANT pg_read_all_stats TO "
@@ -49,6 +47,30 @@ Objection check_schema(const EngineFacts& facts, const EngineDemands& demands) {
 }
 
 }  // namespace
+
+bool is_passing_error(const std::string& sql_state) {
+  return sql_state == "40P01" || sql_state == "40001" || sql_state == "55P03" || sql_state == "57014";
+}
+
+std::string sentence_of_error(const std::string& sql_state, const std::string& words) {
+  const std::string cause = words + " (SQLSTATE " + sql_state + "). ";
+  if (sql_state == "42501") {
+    return "the engine's role has too few rights: " + cause +
+           "Run as the owner of the schema, for that role: GRANT USAGE ON SCHEMA gradstream, and GRANT SELECT, INSERT, "
+           "UPDATE, DELETE ON ALL TABLES IN SCHEMA gradstream.";
+  }
+  return "the engine's server serves no calls: " + cause +
+         "Repair on the server what its words name; this node asks again by itself.";
+}
+
+Objection check_standby_names(const std::string& names) {
+  if (names.empty()) {
+    return "the engine has no synchronous standby (synchronous_standby_names is empty): a fail-over would lose updates "
+           "that were acknowledged. Set synchronous_standby_names on the primary, or engine_durability = \"storage\" "
+           "where the storage below the server is replicated.";
+  }
+  return {};
+}
 
 Objection check_engine(const EngineFacts& facts, const EngineDemands& demands) {
   if (facts.server_version < kEngineServerMin) {

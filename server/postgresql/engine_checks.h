@@ -42,6 +42,14 @@ struct EngineDemands {
   uint32_t run = 0;
 };
 
+// Whether the error concerns one transaction, so that the server serves the next one: a deadlock, a serialisation, rows
+// that another transaction held for too long, a cancellation. With any other error it serves no call of ours until
+// somebody has repaired something.
+bool is_passing_error(const std::string& sql_state);
+// Of an error that does not pass. words: the server's.
+std::string sentence_of_error(const std::string& sql_state, const std::string& words);
+// Of synchronous_standby_names: no commit waits for a standby where they are empty.
+Objection check_standby_names(const std::string& names);
 // An objection begins with what is wrong, and names value, limit and remedy.
 Objection check_engine(const EngineFacts& facts, const EngineDemands& demands);
 

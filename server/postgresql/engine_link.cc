@@ -15,10 +15,11 @@ namespace gradstream {
 namespace {
 
 // Shares of the deadline. A statement that waits for another one's rows gives up first, then any statement, and then
-// the node itself: so an answer is there before its call is given up. A server that says nothing is left for the next
-// one of the address after a quarter.
+// the node itself: so an answer is there before its call is given up. An address of several servers has a quarter for
+// its connection. libpq itself never leaves a server that takes the connection and then says nothing.
 constexpr uint32_t kLockShare = 2;
 constexpr uint32_t kSilenceShare = 4;
+constexpr uint32_t kKeepaliveCount = 3;  // without an answer, until the server ends the session of a node that is gone
 
 // What a session runs with, whatever the role's or the database's defaults are, and what the server says of itself.
 constexpr char kFacts[] =
@@ -27,21 +28,65 @@ constexpr char kFacts[] =
     "current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, "
     "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_setting('synchronous_standby_names'), "
     "(SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
-    "to_regclass('gradstream.cluster') IS NOT NULL, "
+    "to_regclass('gradstream.cluster') IS NOT NULL, pg_conf_load_time(), "
     "set_config('lock_timeout', $1::text, false), set_config('statement_timeout', $2::text, false), "
     "set_config('idle_in_transaction_session_timeout', $2::text, false), "
+    "set_config('tcp_keepalives_idle', $3::text, false), set_config('tcp_keepalives_interval', $3::text, false), "
+    "set_config('tcp_keepalives_count', $4::text, false), set_config('tcp_user_timeout', $5::text, false), "
     "set_config('synchronous_commit', 'on', false), set_config('client_min_messages', 'warning', false), "
     "set_config('default_transaction_isolation', 'read committed', false)";
 constexpr char kClusterFacts[] =
     "SELECT schema_version, incarnation, EXISTS (SELECT FROM gradstream.run WHERE run = $1::bigint) "
     "FROM gradstream.cluster";
+// PostgreSQL tells a session of new settings before it ends any wait for their sake. The session reads them before the
+// next message, so that a guard sees what ended the wait.
+constexpr EngineStatement kGuardStatement = {
+    "guard", "SELECT current_setting('synchronous_standby_names'), pg_conf_load_time()", false};
 constexpr uint32_t kFactsCheck = 0;
 constexpr uint32_t kClusterCheck = 1;
+
+// Of an address, as comma-separated lists.
+struct ServerLists {
+  std::string host, host_address, port;
+  size_t count = 1;
+};
+
+size_t item_count(const std::string& list) {
+  return 1 + static_cast<size_t>(std::count(list.begin(), list.end(), ','));
+}
+
+// The list from this item on, and then the items before it. A list of one item holds for all servers.
+std::string turned(const std::string& list, size_t first) {
+  size_t begin = 0;
+  for (size_t i = 0; i < first % item_count(list); ++i) {
+    begin = list.find(',', begin) + 1;
+  }
+  return begin == 0 ? list : list.substr(begin) + "," + list.substr(0, begin - 1);
+}
+
+ServerLists servers_of(const std::string& address, size_t first) {
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> all(PQconninfoParse(address.c_str(), nullptr),
+                                                                         &PQconninfoFree);
+  ServerLists lists;
+  for (const PQconninfoOption* one = all.get(); one != nullptr && one->keyword != nullptr; ++one) {
+    const std::string_view keyword = one->keyword;
+    const std::string value = one->val == nullptr ? "" : one->val;
+    if (keyword == "host" || keyword == "hostaddr") {
+      (keyword == "host" ? lists.host : lists.host_address) = turned(value, first);
+      lists.count = std::max(lists.count, item_count(value));
+    } else if (keyword == "port") {
+      lists.port = turned(value, first);
+    }
+  }
+  return lists;
+}
 
 std::string field_of(const PGresult* result, int field) {
   const char* text = PQresultErrorField(result, field);
   return text == nullptr ? "" : text;
 }
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // Whether the server has ended the session with the error.
 bool is_fatal(const PGresult* result) {
@@ -53,6 +98,16 @@ bool send_query(PGconn* connection, const char* query, const PgParameters& param
   return PQsendQueryParams(connection, query, parameters.count(), nullptr, parameters.pointers().data(),
                            parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
          PQpipelineSync(connection) == 1;
+}
+
+bool send_prepared(PGconn* connection, const char* statement, const PgParameters& parameters) {
+  return PQsendQueryPrepared(connection, statement, parameters.count(), parameters.pointers().data(),
+                             parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
+         PQpipelineSync(connection) == 1;
+}
+
+bool send_prepare(PGconn* connection, const EngineStatement& statement) {
+  return PQsendPrepare(connection, statement.name, statement.text, 0, nullptr) == 1 && PQpipelineSync(connection) == 1;
 }
 
 }  // namespace
@@ -70,15 +125,20 @@ void EngineLink::open() {
   state_ = State::kConnecting;
   const std::string silence_ms = std::to_string(options_.deadline_ms / kSilenceShare);
   const std::string name = "gradstream " + options_.node;
-  const char* const keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", nullptr};
-  const char* const values[] = {options_.server.c_str(), name.c_str(), "UTF8", silence_ms.c_str(), nullptr};
+  const ServerLists servers = servers_of(options_.server, first_server_);
+  // What stands behind dbname replaces what the address has; an empty value replaces nothing.
+  const char* const keys[] = {"dbname",           "host", "hostaddr", "port", "application_name", "client_encoding",
+                              "tcp_user_timeout", nullptr};
+  const char* const values[] = {options_.server.c_str(),
+                                servers.host.c_str(),
+                                servers.host_address.c_str(),
+                                servers.port.c_str(),
+                                name.c_str(),
+                                "UTF8",
+                                silence_ms.c_str(),
+                                nullptr};
   connection_ = PQconnectStartParams(keys, values, 1);
-  timer_.expires_after(std::chrono::milliseconds(options_.deadline_ms));
-  timer_.async_wait([this, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
-    if (!error && !life.expired()) {
-      lose("the engine gave no connection in " + std::to_string(options_.deadline_ms) + " ms");
-    }
-  });
+  give_time(servers.count > 1 ? options_.deadline_ms / kSilenceShare : options_.deadline_ms);
   // The owner is told later, never inside open().
   asio::post(descriptor_.get_executor(), [this, life = std::weak_ptr<bool>(life_)] {
     if (life.expired()) {
@@ -90,6 +150,17 @@ void EngineLink::open() {
     }
     PQsetNoticeReceiver(connection_, &EngineLink::on_notice, this);
     watch(true, &EngineLink::connect_further);
+  });
+}
+
+// To the connection, or to its checks.
+void EngineLink::give_time(uint32_t time_ms) {
+  timer_.expires_after(std::chrono::milliseconds(time_ms));
+  timer_.async_wait([this, time_ms, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
+    if (!error && !life.expired()) {
+      ++first_server_;
+      lose("the engine gave no connection in " + std::to_string(time_ms) + " ms");
+    }
   });
 }
 
@@ -136,10 +207,12 @@ void EngineLink::close() {
     descriptor_.release();
   }
   PQclear(std::exchange(result_, nullptr));
+  PQclear(std::exchange(guarded_, nullptr));
   PQfinish(std::exchange(connection_, nullptr));
   state_ = State::kClosed;
   is_write_watched_ = is_doubtful_ = false;
-  under_way_ = check_ = 0;
+  under_way_.clear();
+  check_ = 0;
 }
 
 void EngineLink::lose(const std::string& why) {
@@ -161,20 +234,23 @@ std::string EngineLink::words() const {
 
 void EngineLink::begin_checks() {
   state_ = State::kChecking;
+  give_time(options_.deadline_ms);
   facts_ = EngineFacts();
   PgParameters times;
   times.text(std::to_string(options_.deadline_ms / kLockShare));
   times.text(std::to_string(options_.deadline_ms / 4 * 3));
+  times.text(std::to_string(std::max(options_.deadline_ms / kSilenceShare / 1'000, 1U)));  // PostgreSQL takes seconds
+  times.text(std::to_string(kKeepaliveCount));
+  times.text(std::to_string(options_.deadline_ms / kSilenceShare * kKeepaliveCount));
   PgParameters run;
   run.number(options_.run);
   bool is_sent = PQsetnonblocking(connection_, 1) == 0 && PQenterPipelineMode(connection_) == 1 &&
-                 send_query(connection_, kFacts, times) && send_query(connection_, kClusterFacts, run);
-  under_way_ = 2;
+                 send_query(connection_, kFacts, times) && send_query(connection_, kClusterFacts, run) &&
+                 send_prepare(connection_, kGuardStatement);
   for (const EngineStatement& one : engine_statements()) {
-    is_sent =
-        is_sent && PQsendPrepare(connection_, one.name, one.text, 0, nullptr) == 1 && PQpipelineSync(connection_) == 1;
-    ++under_way_;
+    is_sent = is_sent && send_prepare(connection_, one);
   }
+  under_way_.assign(3 + engine_statements().size(), Request::kCheck);
   if (!is_sent) {
     lose(words());
     return;
@@ -186,10 +262,10 @@ void EngineLink::begin_checks() {
 // The answers to begin_checks(), in its order.
 void EngineLink::take_check(const PgAnswer& answer) {
   const uint32_t check = check_++;
-  if (check == kClusterCheck && answer.table == nullptr) {
-    facts_.has_schema = false;  // its tables are missing, or the role may not read them
+  if (check == kClusterCheck && !facts_.has_schema) {
+    // its error says the same
   } else if (answer.table == nullptr) {
-    lose("the engine refuses what it is asked at a connection (SQLSTATE " + answer.sql_state + ")");
+    lose(sentence_of_error(answer.sql_state, answer.words));
     return;
   }
   if (check == kFactsCheck) {
@@ -202,6 +278,7 @@ void EngineLink::take_check(const PgAnswer& answer) {
     facts_.standby_names = table.text(0, 5);
     facts_.standby_count = table.number(0, 6);
     facts_.has_schema = table.flag(0, 7);
+    settings_time_ = table.number(0, 8);
   } else if (check == kClusterCheck) {
     if (facts_.has_schema) {
       PgTable table(answer.table);
@@ -216,7 +293,7 @@ void EngineLink::take_check(const PgAnswer& answer) {
     }
     incarnation_ = facts_.incarnation;
   }
-  if (under_way_ == 0) {
+  if (under_way_.empty()) {
     state_ = State::kReady;
     timer_.cancel();
     owner_.on_link_ready();
@@ -225,12 +302,15 @@ void EngineLink::take_check(const PgAnswer& answer) {
 
 // ---- Requests ----
 
-bool EngineLink::send(const char* statement, const PgParameters& parameters) {
+bool EngineLink::send(const EngineStatement& statement, const PgParameters& parameters) {
   GS_ASSERT(is_ready());
-  const bool is_sent = PQsendQueryPrepared(connection_, statement, parameters.count(), parameters.pointers().data(),
-                                           parameters.sizes().data(), parameters.formats().data(), 1) == 1 &&
-                       PQpipelineSync(connection_) == 1;
-  ++under_way_;
+  const bool is_guarded = statement.has_to_wait && options_.durability == EngineDurability::kStandby;
+  bool is_sent = send_prepared(connection_, statement.name, parameters);
+  under_way_.push_back(is_guarded ? Request::kGuardedCall : Request::kCall);
+  if (is_guarded) {
+    is_sent = is_sent && send_prepared(connection_, kGuardStatement.name, PgParameters());
+    under_way_.push_back(Request::kGuard);
+  }
   if (!is_sent) {
     lose(words());
     return false;
@@ -274,7 +354,7 @@ void EngineLink::on_readable() {
 void EngineLink::read() {
   const std::weak_ptr<bool> life = life_;
   int null_count = 0;
-  while (!life.expired() && under_way_ > 0 && null_count < 2 && PQisBusy(connection_) == 0) {
+  while (!life.expired() && !under_way_.empty() && null_count < 2 && PQisBusy(connection_) == 0) {
     PGresult* const result = PQgetResult(connection_);
     null_count = result == nullptr ? null_count + 1 : 0;
     if (result == nullptr) {
@@ -293,7 +373,18 @@ void EngineLink::read() {
 }
 
 void EngineLink::on_transaction_end() {
-  const std::unique_ptr<PGresult, decltype(&PQclear)> result(std::exchange(result_, nullptr), &PQclear);
+  const Request request = under_way_.front();
+  under_way_.pop_front();
+  std::unique_ptr<PGresult, decltype(&PQclear)> result(std::exchange(result_, nullptr), &PQclear);
+  if (request == Request::kGuardedCall) {
+    guarded_ = result.release();
+    return;
+  }
+  Objection objection;
+  if (request == Request::kGuard) {
+    objection = take_guard(result.get());
+    result.reset(std::exchange(guarded_, nullptr));
+  }
   PgAnswer answer;
   answer.is_doubtful = std::exchange(is_doubtful_, false);
   const ExecStatusType status = PQresultStatus(result.get());
@@ -301,16 +392,34 @@ void EngineLink::on_transaction_end() {
     answer.table = result.get();
   } else {
     answer.sql_state = field_of(result.get(), PG_DIAG_SQLSTATE);
+    answer.words = first_line(field_of(result.get(), PG_DIAG_MESSAGE_PRIMARY));
   }
-  --under_way_;
-  if (state_ == State::kChecking) {
+  if (request == Request::kCheck) {
     take_check(answer);
-  } else {
-    owner_.on_link_answer(answer);
+    return;
+  }
+  const std::weak_ptr<bool> life = life_;
+  owner_.on_link_answer(answer);
+  if (objection && !life.expired()) {
+    lose(objection.sentence);
   }
 }
 
-// Inside libpq: what comes is of the oldest request.
+// Whether the call before it is doubtful. The objection ends the connection.
+Objection EngineLink::take_guard(const pg_result* result) {
+  if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+    is_doubtful_ = true;
+    return {};
+  }
+  PgTable table(result);
+  const Objection objection = check_standby_names(table.text(0, 0));
+  const uint64_t settings_time = table.number(0, 1);
+  is_doubtful_ = is_doubtful_ || objection || settings_time != settings_time_;
+  settings_time_ = settings_time;
+  return objection;
+}
+
+// Inside libpq: what comes is of the oldest request, a call or its guard.
 void EngineLink::on_notice(void* self, const pg_result* notice) {
   const std::string severity = field_of(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   if (severity != "NOTICE" && severity != "INFO" && severity != "LOG" && severity != "DEBUG") {

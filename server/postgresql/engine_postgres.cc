@@ -14,6 +14,15 @@ EngineReply unknown(EngineTicket ticket) {
 
 }  // namespace
 
+uint32_t pause_of_node(uint32_t pause_ms, const std::string& node) {
+  constexpr uint32_t kSteps = 256;
+  uint32_t hash = 0;
+  for (const char letter : node) {
+    hash = 31 * hash + static_cast<unsigned char>(letter);
+  }
+  return pause_ms - pause_ms / 4 * (hash % kSteps) / kSteps;
+}
+
 PostgresEngine::PostgresEngine(asio::io_context& io, const PostgresOptions& options, std::function<void()> on_change)
     : options_(options),
       on_change_(std::move(on_change)),
@@ -68,6 +77,7 @@ EngineTicket PostgresEngine::publish(uint64_t term, uint64_t sum_count, const Pu
 EngineTicket PostgresEngine::read_versions(uint32_t from) {
   PgParameters parameters = parameters_of_run(options_);
   parameters.number(from);
+  parameters.number(kEngineVersionCountMax);
   return submit(EngineVerb::kReadVersions, std::move(parameters));
 }
 
@@ -76,7 +86,7 @@ std::vector<EngineReply> PostgresEngine::take_replies() { return std::exchange(r
 EngineTicket PostgresEngine::submit(EngineVerb verb, PgParameters parameters, std::vector<uint32_t> devices) {
   const EngineTicket ticket = ++last_ticket_;
   if (waiting_.size() + under_way_.size() >= kEngineCallCountMax) {
-    replies_.push_back(unknown(ticket));
+    reply(unknown(ticket));
     return ticket;
   }
   const Time end = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.deadline_ms);
@@ -93,7 +103,7 @@ void PostgresEngine::send_waiting() {
     under_way_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     const Call& call = under_way_.back();
-    if (!link_.send(engine_statements()[static_cast<size_t>(call.verb)].name, call.parameters)) {
+    if (!link_.send(engine_statements()[static_cast<size_t>(call.verb)], call.parameters)) {
       return;
     }
   }
@@ -101,9 +111,20 @@ void PostgresEngine::send_waiting() {
 
 void PostgresEngine::reply(EngineReply reply) {
   replies_.push_back(std::move(reply));
-  if (on_change_) {
-    on_change_();
+  tell();
+}
+
+// Later: whoever has just made a call does not know its ticket yet.
+void PostgresEngine::tell() {
+  if (!on_change_ || std::exchange(is_told_soon_, true)) {
+    return;
   }
+  asio::post(pause_timer_.get_executor(), [this, life = std::weak_ptr<bool>(life_)] {
+    if (!life.expired()) {
+      is_told_soon_ = false;
+      on_change_();
+    }
+  });
 }
 
 void PostgresEngine::give_up(std::deque<Call>* calls) {
@@ -116,11 +137,8 @@ void PostgresEngine::give_up(std::deque<Call>* calls) {
 
 void PostgresEngine::on_link_ready() {
   ++connection_count_;
-  pause_ms_ = kEnginePauseFirstMs;
   send_waiting();
-  if (on_change_) {
-    on_change_();
-  }
+  tell();
 }
 
 void PostgresEngine::on_link_answer(const PgAnswer& answer) {
@@ -129,12 +147,19 @@ void PostgresEngine::on_link_answer(const PgAnswer& answer) {
   EngineReply made;
   const bool is_readable = read_engine_reply(call.verb, answer, call.devices, &made);
   made.ticket = call.ticket;
-  if (!answer.sql_state.empty()) {
-    trouble_ = "the engine has undone a call (SQLSTATE " + answer.sql_state + ")";
+  const bool is_error = answer.table == nullptr;
+  if (is_error) {
+    trouble_ = "the engine has undone a call: " + answer.words + " (SQLSTATE " + answer.sql_state + ")";
   } else if (answer.is_doubtful) {
-    trouble_ = "the engine's wait for its standby was cut: whether a call is durable is asked again";
+    trouble_ = "the engine's wait for its standby may have been cut: whether a call is durable is asked again";
+  } else {
+    pause_ms_ = kEnginePauseFirstMs;
   }
   reply(std::move(made));
+  if (is_error && !is_passing_error(answer.sql_state)) {
+    link_.lose(sentence_of_error(answer.sql_state, answer.words));
+    return;
+  }
   if (!is_readable) {
     link_.lose("the engine's rows are of a newer release, or damaged. Install the newest release on this node.");
   }
@@ -142,12 +167,13 @@ void PostgresEngine::on_link_answer(const PgAnswer& answer) {
 
 void PostgresEngine::on_link_lost(const std::string& why) {
   trouble_ = why;
+  tell();
   give_up(&under_way_);
   connect_later();
 }
 
 void PostgresEngine::connect_later() {
-  pause_timer_.expires_after(std::chrono::milliseconds(pause_ms_));
+  pause_timer_.expires_after(std::chrono::milliseconds(pause_of_node(pause_ms_, options_.node)));
   pause_ms_ = std::min(2 * pause_ms_, kEnginePauseLastMs);
   pause_timer_.async_wait([this, life = std::weak_ptr<bool>(life_)](ErrorCode error) {
     if (!error && !life.expired()) {

@@ -3,12 +3,17 @@
 //   node --calls--> PostgresEngine: waiting, under way --EngineLink--> PostgreSQL primary ==synchronous==> standby
 //
 // Each call is one statement, one transaction and one message each way. Calls are executed in their order. What a call
-// that is committed has changed, is on the standby's disk too when its reply comes.
+// that is committed has changed, is on the standby's disk too when its reply comes. So is what it tells of other calls.
+//
+// A call is kUnknown where its wait for the standby may have been cut: by a cancellation, or by settings that the
+// server has read anew. Where synchronous_standby_names were emptied the connection is lost too. A window of
+// milliseconds is left when they are emptied and set again (engine_link.h).
 //
 // A connection that is lost makes the calls under way kUnknown, and the engine connects again by itself. A call that is
 // not answered in deadline_ms is kUnknown: where it was under way the connection is given up, since nobody knows what
 // still comes by it. Calls wait while there is no connection, as long as that. A server that does not keep what an
-// engine promises is refused by name (engine_checks.h), and asked again like one that is away.
+// engine promises is refused by name (engine_checks.h), and asked again like one that is away. So is a server that
+// answers a call with an error that will not pass by itself, such as a full disk.
 #ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_POSTGRES_H_
 #define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_POSTGRES_H_
 
@@ -27,11 +32,15 @@
 
 namespace gradstream {
 
-// Pauses before a new connection: they double from the first to the last one. Reason: a manager of PostgreSQL promotes
-// a standby in a tenth of a second where it can, and nodes that ask twelve times a minute do not burden a server that
-// starts.
+// Pauses before a new connection: they double from the first to the last one, until a call is answered. So calls that
+// are made again at once do not burden a server that executes none. Reason: a manager of PostgreSQL promotes a standby
+// in a tenth of a second where it can, and a node is to be back two seconds after that. A few nodes that ask once a
+// second do not burden a server that starts.
 inline constexpr uint32_t kEnginePauseFirstMs = 50;
-inline constexpr uint32_t kEnginePauseLastMs = 5'000;
+inline constexpr uint32_t kEnginePauseLastMs = 1'000;
+// A node's own part of a pause: it leaves out up to a quarter, by its name. Reason: all nodes lose an engine at one
+// moment, and they should not all come back at one.
+uint32_t pause_of_node(uint32_t pause_ms, const std::string& node);
 // Calls of one node that have no reply yet. One more is kUnknown at once. Reason: a front has one batch under way and
 // loads the devices of a storm, 64 at a time.
 inline constexpr size_t kEngineCallCountMax = 256;
@@ -39,7 +48,7 @@ inline constexpr size_t kEngineCallCountMax = 256;
 class PostgresEngine final : public EngineNode, private LinkOwner {
  public:
   // Everything happens on io's thread, where the calls are made too. on_change: replies wait, or the connection is made
-  // or lost; may be empty. It must not destroy the engine. io outlives it.
+  // or lost; may be empty. It is told soon after, never inside a call, and once for several changes. io outlives it.
   PostgresEngine(asio::io_context& io, const PostgresOptions& options, std::function<void()> on_change = {});
   ~PostgresEngine() override;
   PostgresEngine(const PostgresEngine&) = delete;
@@ -78,6 +87,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   void send_waiting();
   void give_up(std::deque<Call>* calls);
   void reply(EngineReply reply);
+  void tell();
   void watch_deadline();
   void on_deadline();
   void connect_later();
@@ -92,6 +102,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   std::deque<Call> under_way_;
   std::vector<EngineReply> replies_;
   EngineTicket last_ticket_ = 0;
+  bool is_told_soon_ = false;
   uint32_t pause_ms_ = kEnginePauseFirstMs;
   uint64_t connection_count_ = 0;
   std::string trouble_;

@@ -206,15 +206,25 @@ END $$;
 )sql";
 
 // A read alone would not wait for the standby. A row may be visible whose transaction the standby lacks: its commit was
-// cut in its wait, or the primary was started again. A device must get no Ack from that, so the reader writes a message
-// to the log: its own commit then waits, and the log is durable in its order.
-constexpr char kLoad[] = R"sql(
+// cut in its wait, or the primary was started again. A device must get no Ack from that, and no node may follow such a
+// version. So the reader writes a message to the log: its own commit then waits, and the log is durable in its order.
+// Nodes ask for new versions all the time: where there is none, nothing is told, and nothing has to wait.
+constexpr char kReads[] = R"sql(
 CREATE FUNCTION gradstream.load_devices(the_run bigint, devices bigint[])
 RETURNS TABLE (found_device bigint, found_content bytea) LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY SELECT d.device, d.content FROM gradstream.run_device d
     WHERE d.run = the_run AND d.device = ANY (devices);
   PERFORM pg_logical_emit_message(true, 'gradstream', '');
+END $$;
+CREATE FUNCTION gradstream.read_versions(the_run bigint, from_version bigint, most bigint)
+RETURNS TABLE (found_version bigint, found_content bytea) LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY SELECT v.version, v.content FROM gradstream.version v
+    WHERE v.run = the_run AND v.version >= from_version ORDER BY v.version LIMIT most;
+  IF FOUND THEN
+    PERFORM pg_logical_emit_message(true, 'gradstream', '');
+  END IF;
 END $$;
 )sql";
 
@@ -281,7 +291,7 @@ Objection execute(const std::string& server, const std::string& statements, uint
 }  // namespace
 
 const char* engine_schema_text() {
-  static const std::string text = std::string(kTables) + kJoin + kCommit + kResolve + kLease + kLoad;
+  static const std::string text = std::string(kTables) + kJoin + kCommit + kResolve + kLease + kReads;
   return text.c_str();
 }
 

@@ -7,8 +7,8 @@
 //   gradstream.partial      the sum of a batch
 //   gradstream.version      records of versions
 //
-// Each call of server/engine/engine.h that writes is one function, so that it takes one message, one answer and one
-// commit. Whatever a function refuses, it refuses before it has written.
+// Each call of server/engine/engine.h whose answer has to be durable is one function, so that it takes one message, one
+// answer and one commit. Whatever a function refuses, it refuses before it has written.
 #ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SCHEMA_H_
 #define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SCHEMA_H_
 

@@ -65,5 +65,20 @@ TEST(EngineChecks, RefuseByName) {
   }
 }
 
+TEST(EngineChecks, TellAnErrorThatPassesFromOneThatStays) {
+  for (const char* const state : {"40P01", "40001", "55P03", "57014"}) {
+    EXPECT_TRUE(is_passing_error(state)) << state;
+  }
+  for (const char* const state : {"", "25006", "42501", "42P01", "53100", "57P01", "XX000"}) {
+    EXPECT_FALSE(is_passing_error(state)) << state;
+  }
+  EXPECT_EQ(
+      sentence_of_error("53100", "could not extend file"),
+      "the engine's server serves no calls: could not extend file (SQLSTATE 53100). Repair on the server what its "
+      "words name; this node asks again by itself.");
+  EXPECT_NE(sentence_of_error("42501", "permission denied").find("GRANT USAGE ON SCHEMA gradstream"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -118,7 +119,7 @@ TEST_F(EnginePostgres, ADevicesFirstRowIsMadeOnce) {
   EXPECT_TRUE(node.is_task_open(9)) << "the other one's row stands";
 }
 
-// Rows that are held for too long are a conflict too: nothing has happened, and the batch may be sent again.
+// Rows that are held for too long undo a batch. The error has no row of the front, so the node asks.
 TEST_F(EnginePostgres, ABatchDoesNotWaitForEver) {
   PostgresHarness harness(cluster());
   OneNode node(&harness, harness.options("a"));
@@ -129,8 +130,9 @@ TEST_F(EnginePostgres, ABatchDoesNotWaitForEver) {
   node.batch.number = 1;
   PgSession other(cluster().primary());
   other.ask("BEGIN; SELECT FROM gradstream.run_device WHERE device = 2 AND run = " + harness.run() + " FOR UPDATE");
-  EXPECT_EQ(harness.wait(impatient, impatient.commit(node.batch)).outcome, EngineOutcome::kConflict)
-      << impatient.trouble();
+  EXPECT_EQ(harness.wait(impatient, impatient.commit(node.batch)).outcome, EngineOutcome::kUnknown);
+  EXPECT_NE(impatient.trouble().find("(SQLSTATE 55P03)"), std::string::npos) << impatient.trouble();
+  EXPECT_EQ(harness.wait(impatient, impatient.resolve(node.batch.epoch, 1)).outcome, EngineOutcome::kCut);
   EXPECT_EQ(impatient.connection_count(), 1U) << "the connection is whole";
   EXPECT_TRUE(node.is_task_open(1));
   EXPECT_EQ(node.sum_count(), 0U);
@@ -177,6 +179,37 @@ TEST_F(EnginePostgres, ACutWaitForTheStandbyIsNoCommit) {
   }
 }
 
+// PostgreSQL then ends every wait for the standby without a word, and calls the batch committed.
+TEST_F(EnginePostgres, EmptiedStandbyNamesMakeNoCommit) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  cluster().end_standby();
+  const EngineTicket ticket = node.engine.commit(node.batch);
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  cluster().set_standby_names("");
+  EXPECT_EQ(node.wait(ticket).outcome, EngineOutcome::kUnknown);
+  EXPECT_FALSE(node.engine.is_connected());
+  EXPECT_NE(node.engine.trouble().find("(synchronous_standby_names is empty)"), std::string::npos)
+      << node.engine.trouble();
+  cluster().set_standby_names("*");
+  cluster().start_standby();
+  ASSERT_EQ(cluster().fault(), "");
+  EXPECT_EQ(node.wait(node.engine.resolve(node.batch.epoch, node.batch.number)).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(node.sum_count(), 1U);
+}
+
+// The names may have been empty in between, so a call whose settings were read anew is asked about. One is enough.
+TEST_F(EnginePostgres, ACallAcrossNewSettingsIsAskedAbout) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  cluster().set_standby_names("FIRST 1 (*)");
+  EXPECT_EQ(node.wait(node.engine.commit(node.batch)).outcome, EngineOutcome::kUnknown);
+  EXPECT_TRUE(node.engine.is_connected()) << node.engine.trouble();
+  EXPECT_EQ(node.wait(node.engine.resolve(node.batch.epoch, node.batch.number)).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(node.engine.connection_count(), 1U);
+  cluster().set_standby_names("*");
+}
+
 // What another node committed on the primary alone is visible there. Neither a load nor a question may tell of it
 // before the standby has it: a device would get an Ack that a fail-over takes back.
 TEST_F(EnginePostgres, TellsNothingThatTheStandbyLacks) {
@@ -197,6 +230,48 @@ TEST_F(EnginePostgres, TellsNothingThatTheStandbyLacks) {
   EXPECT_EQ(node.wait(node.engine.resolve(node.batch.epoch, node.batch.number)).outcome, EngineOutcome::kCommitted);
 }
 
+// The same of a version that a leader published on the primary alone.
+TEST_F(EnginePostgres, TellsNoVersionThatTheStandbyLacks) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  PostgresEngine reader(harness.io(), harness.options("b"));
+  EXPECT_TRUE(harness.wait(reader, reader.read_versions(1)).versions.empty());
+  const uint64_t term = node.wait(node.engine.take_lease()).lease.term;
+  cluster().end_standby();
+  const EngineTicket ticket = node.engine.publish(term, 0, {1, {7}});
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  cluster().ask_primary("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+  EXPECT_EQ(node.wait(ticket).outcome, EngineOutcome::kUnknown);
+  EXPECT_EQ(harness.wait(reader, reader.read_versions(2)).outcome, EngineOutcome::kCommitted) << "none has no wait";
+  const EngineTicket versions = reader.read_versions(1);
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  EXPECT_TRUE(reader.take_replies().empty());
+  cluster().start_standby();
+  ASSERT_EQ(cluster().fault(), "");
+  EXPECT_EQ(harness.wait(reader, versions).versions, (std::vector<PublishedVersion>{{1, {7}}}));
+}
+
+// A node that begins late reads all versions, in replies of a bounded size.
+TEST_F(EnginePostgres, TellsVersionsInParts) {
+  PostgresHarness harness(cluster());
+  PostgresEngine engine(harness.io(), harness.options("a"));
+  cluster().ask_primary("INSERT INTO gradstream.version SELECT " + harness.run() +
+                        ", v, 1, '\\x07' FROM "
+                        "generate_series(1, " +
+                        std::to_string(kEngineVersionCountMax + 6) + ") v");
+  std::vector<uint32_t> seen;
+  for (const size_t count : {size_t{kEngineVersionCountMax}, size_t{6}, size_t{0}}) {
+    const auto from = static_cast<uint32_t>(seen.size() + 1);
+    const EngineReply reply = harness.wait(engine, engine.read_versions(from));
+    EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+    EXPECT_EQ(reply.versions.size(), count);
+    for (const PublishedVersion& version : reply.versions) {
+      seen.push_back(version.version);
+      EXPECT_EQ(version.version, seen.size());
+    }
+  }
+}
+
 // A server that takes the connection and says nothing.
 TEST_F(EnginePostgres, ADeafServerIsGivenUp) {
   PostgresHarness harness(cluster());
@@ -211,15 +286,107 @@ TEST_F(EnginePostgres, ADeafServerIsGivenUp) {
   EXPECT_FALSE(engine.is_connected());
 }
 
-TEST_F(EnginePostgres, ItsQueueIsBounded) {
+// In an address of several it hides none.
+TEST_F(EnginePostgres, ADeafServerIsLeftForTheNextOne) {
+  PostgresHarness harness(cluster());
+  Tcp::acceptor deaf(harness.io(), Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  const std::string ports =
+      std::to_string(deaf.local_endpoint().port()) + "," + std::to_string(cluster().primary_port());
+  for (const std::string& server :
+       {"host=127.0.0.1,127.0.0.1 port=" + ports + " user=gs dbname=postgres target_session_attrs=read-write",
+        "postgresql://gs@127.0.0.1:" + std::to_string(deaf.local_endpoint().port()) +
+            ",127.0.0.1:" + std::to_string(cluster().primary_port()) + "/postgres?target_session_attrs=read-write"}) {
+    PostgresOptions options = harness.options("a");
+    options.deadline_ms = 2'000;
+    options.server = server;
+    PostgresEngine engine(harness.io(), options);
+    EXPECT_TRUE(run_until(harness.io(), [&] { return engine.is_connected(); })) << server;
+    EXPECT_EQ(engine.trouble(), "the engine gave no connection in 500 ms") << "the deaf one came first";
+  }
+}
+
+// Whoever got kUnknown asks again at once. A server that executes nothing is left in peace, for longer each time.
+TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
+  constexpr int kTrials = 5;
   PostgresHarness harness(cluster());
   PostgresEngine engine(harness.io(), harness.options("a"));
+  cluster().ask_primary("ALTER TABLE gradstream.version RENAME TO version_away");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTrials; ++i) {
+    EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kUnknown);
+    EXPECT_FALSE(engine.is_connected());
+    EXPECT_NE(engine.trouble().find("relation \"gradstream.version\" does not exist (SQLSTATE 42P01)"),
+              std::string::npos)
+        << engine.trouble();
+  }
+  // Four pauses of 50, 100, 200 and 400 ms, of which a node may leave out a quarter.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(750 * 3 / 4));
+  cluster().ask_primary("ALTER TABLE gradstream.version_away RENAME TO version");
+  EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
+  EXPECT_EQ(engine.connection_count(), kTrials + 1U);
+}
+
+// A role that may connect and no more.
+TEST_F(EnginePostgres, ARoleWithoutRightsIsToldWhichItNeeds) {
+  PostgresHarness harness(cluster());
+  cluster().ask_primary("CREATE ROLE stranger LOGIN");
+  cluster().ask_primary("GRANT pg_read_all_stats TO stranger");
+  PostgresOptions options = harness.options("a");
+  options.server += " user=stranger";
+  PostgresEngine engine(harness.io(), options);
+  const EngineTicket ticket = engine.join();
+  EXPECT_TRUE(run_until(harness.io(), [&] { return !engine.trouble().empty(); }));
+  EXPECT_NE(engine.trouble().find("permission denied for schema gradstream (SQLSTATE 42501). Run as the owner"),
+            std::string::npos)
+      << engine.trouble();
+  cluster().ask_primary("GRANT USAGE ON SCHEMA gradstream TO stranger");
+  cluster().ask_primary("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA gradstream TO stranger");
+  EXPECT_EQ(harness.wait(engine, ticket).outcome, EngineOutcome::kCommitted) << "as the sentence says";
+}
+
+// Of a node whose machine is gone the server hears nothing. Its session ends all the same, with the locks that it has.
+TEST_F(EnginePostgres, ItsServerLooksWhetherTheNodeIsThere) {
+  PostgresHarness harness(cluster());
+  cluster().ask_primary(
+      "CREATE TABLE seen(value text); CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "INSERT INTO public.seen SELECT string_agg(current_setting('tcp_' || name), ' ' ORDER BY name) "
+      "FROM unnest(ARRAY['keepalives_count', 'keepalives_idle', 'keepalives_interval', 'user_timeout']) name; "
+      "RETURN NEW; END $$; CREATE TRIGGER see BEFORE INSERT ON gradstream.front FOR EACH ROW EXECUTE FUNCTION see()");
+  PostgresOptions options = harness.options("a");
+  options.deadline_ms = 20'000;
+  PostgresEngine engine(harness.io(), options);
+  EXPECT_EQ(harness.wait(engine, engine.join()).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(cluster().ask_primary("SELECT value FROM seen"), "3 5 5 15000");
+  cluster().ask_primary("DROP TRIGGER see ON gradstream.front; DROP FUNCTION see(); DROP TABLE seen");
+}
+
+TEST(EnginePostgresPauses, AreEachNodesOwn) {
+  std::set<uint32_t> pauses;
+  for (const std::string node : {"a", "b", "node-1", "node-2"}) {
+    const uint32_t pause_ms = pause_of_node(kEnginePauseLastMs, node);
+    EXPECT_GE(pause_ms, kEnginePauseLastMs * 3 / 4);
+    EXPECT_LE(pause_ms, kEnginePauseLastMs);
+    pauses.insert(pause_ms);
+  }
+  EXPECT_EQ(pauses.size(), 4U);
+}
+
+TEST_F(EnginePostgres, ItsQueueIsBounded) {
+  PostgresHarness harness(cluster());
+  std::vector<EngineReply> replies;
+  PostgresEngine* connecting = nullptr;
+  PostgresEngine engine(harness.io(), harness.options("a"), [&] {
+    if (!connecting->is_connected()) {
+      replies = connecting->take_replies();
+    }
+  });
+  connecting = &engine;
   for (size_t i = 0; i < kEngineCallCountMax; ++i) {
     engine.read_versions(1);
   }
   EXPECT_TRUE(engine.take_replies().empty());
   const EngineTicket one_more = engine.read_versions(1);
-  const std::vector<EngineReply> replies = engine.take_replies();
+  EXPECT_TRUE(run_until(harness.io(), [&] { return !replies.empty() || engine.is_connected(); }));
   ASSERT_EQ(replies.size(), 1U);
   EXPECT_EQ(replies[0].ticket, one_more);
   EXPECT_EQ(replies[0].outcome, EngineOutcome::kUnknown);
