@@ -13,7 +13,7 @@ Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNod
 // ---- Calls ----
 
 void Leader::on_tick(uint64_t now_ms) {
-  if (ticket_ != 0 || now_ms < due_ms_) {
+  if (is_broken_ || ticket_ != 0 || now_ms < due_ms_) {
     return;
   }
   if (now_ms >= renew_ms_) {
@@ -104,8 +104,7 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   }
   for (const PublishedVersion& version : reply.versions) {
     if (run_.follow(version) != Status::kOk) {
-      ++counters_.unfit;
-      is_leading_ = false;
+      break_off();
       return;
     }
   }
@@ -113,6 +112,12 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   if (deadline_ms_ == 0 || !reply.versions.empty()) {
     begin_time(now_ms);
   }
+}
+
+void Leader::break_off() {
+  ++counters_.unfit;
+  is_broken_ = true;
+  is_leading_ = false;
 }
 
 // T of the open version runs from when this leader has seen it.
@@ -174,8 +179,7 @@ void Leader::close_round(const EngineReply& reply, Trigger trigger, uint64_t now
   for (const std::vector<uint8_t>& bytes : reply.sums) {
     PartialSum sum;
     if (decode_partial(bytes, &sum) != Status::kOk || run_.ledger().merge(sum) != Status::kOk) {
-      ++counters_.unfit;
-      static_cast<void>(run_.ledger().take_partial());
+      break_off();
       return;
     }
   }

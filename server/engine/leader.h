@@ -36,7 +36,7 @@ struct LeaderCounters {
   uint64_t published = 0;  // versions
   uint64_t cut = 0;        // versions that were not: another term, another version, or more sums
   uint64_t unknown = 0;    // publications whose outcome nobody knew at first
-  uint64_t unfit = 0;      // sums that do not merge: the run stands still until somebody looks
+  uint64_t unfit = 0;      // versions or sums that this node cannot read: is_broken() from then on
 };
 
 class Leader {
@@ -49,10 +49,13 @@ class Leader {
   // False: the reply is to no call of this leader.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
-  // UINT64_MAX: a reply is awaited.
-  uint64_t next_tick_ms() const { return ticket_ != 0 ? UINT64_MAX : due_ms_; }
+  // UINT64_MAX: a reply is awaited, or the leader is broken.
+  uint64_t next_tick_ms() const { return ticket_ != 0 || is_broken_ ? UINT64_MAX : due_ms_; }
   // Whether the last answer of the engine was that this node holds the lease.
   bool is_leading() const { return is_leading_; }
+  // A version does not follow from those before it, or a sum of the open one does not merge: they are of a newer
+  // release, or damaged. The leader makes no call any more. Its lease runs out, and a node that can read them leads.
+  bool is_broken() const { return is_broken_; }
   const LeaderCounters& counters() const { return counters_; }
   const FollowedRun& run() const { return run_; }
   // It goes on to publish when its term is over, by the term that the engine names: a fault to be found.
@@ -66,6 +69,7 @@ class Leader {
   void on_versions(const EngineReply& reply, uint64_t now_ms);
   void on_sums(const EngineReply& reply, uint64_t now_ms);
   void on_published(const EngineReply& reply, uint64_t now_ms);
+  void break_off();
   void begin_time(uint64_t now_ms);
   bool is_round_over(const EngineReply& reply, uint64_t now_ms, Trigger* trigger);
   void close_round(const EngineReply& reply, Trigger trigger, uint64_t now_ms);
@@ -79,6 +83,7 @@ class Leader {
   uint64_t renew_ms_ = 0;
   uint64_t term_ = 0;
   bool is_leading_ = false;
+  bool is_broken_ = false;
   bool is_behind_ = true;     // versions are to be read before anything is decided
   uint64_t deadline_ms_ = 0;  // 0: not begun; UINT64_MAX: the version is stalled
   uint32_t extension_count_ = 0;

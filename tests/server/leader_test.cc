@@ -123,23 +123,40 @@ TEST(Leader, ClosesARoundAtItsDeadline) {
   EXPECT_EQ(leader.leader.counters().published, 1U);
 }
 
-// The run stands still, and says so, where a sum of another version is among those of the open one.
-TEST(Leader, ASumThatDoesNotMergeIsCounted) {
-  const RunParameters parameters = goal_of(1);
-  FakeHarness engine;
-  const std::unique_ptr<EngineNode> node = engine.connect("a");
-  const FrontRow front = engine.wait(*node, node->join()).front;
-  EngineBatch batch;
-  batch.epoch = front.epoch;
-  batch.number = 1;
-  batch.on_time_count = 1;
-  batch.sum = {1, 2, 3};
-  ASSERT_EQ(engine.wait(*node, node->commit(batch)).outcome, EngineOutcome::kCommitted);
-  TestLeader leader(&engine, "l", parameters);
-  leader.tick(1000);
-  leader.tick(1200);
-  EXPECT_GT(leader.leader.counters().unfit, 0U);
-  EXPECT_EQ(leader.leader.counters().published, 0U);
+// A node that cannot read a sum or a version lets go of its lease: a node that can leads then.
+TEST(Leader, ANodeThatCannotReadLeadsNoMore) {
+  for (const bool is_version : {false, true}) {
+    const RunParameters parameters = goal_of(1);
+    FakeHarness engine;
+    const std::unique_ptr<EngineNode> node = engine.connect("a");
+    const FrontRow front = engine.wait(*node, node->join()).front;
+    const uint64_t term = engine.wait(*node, node->take_lease()).lease.term;
+    EngineBatch batch;
+    batch.epoch = front.epoch;
+    batch.number = 1;
+    batch.on_time_count = 1;
+    batch.sum = {1, 2, 3};
+    ASSERT_EQ(engine.wait(*node, node->commit(batch)).outcome, EngineOutcome::kCommitted);
+    if (is_version) {
+      ASSERT_EQ(engine.wait(*node, node->publish(term, 1, {1, {4, 5}})).outcome, EngineOutcome::kCommitted);
+    }
+    engine.pass_lease();
+    TestLeader leader(&engine, "l", parameters);
+    for (uint64_t now_ms = 5000; !leader.leader.is_broken() && now_ms < 7000; now_ms += 100) {
+      leader.tick(now_ms);
+    }
+    EXPECT_TRUE(leader.leader.is_broken());
+    EXPECT_FALSE(leader.leader.is_leading());
+    EXPECT_EQ(leader.leader.counters().unfit, 1U);
+    EXPECT_EQ(leader.leader.counters().published, 0U);
+    EXPECT_EQ(engine.engine().lease().node, "l");
+    EXPECT_EQ(leader.leader.next_tick_ms(), UINT64_MAX);
+    const uint64_t executed = engine.engine().counters().executed;
+    leader.tick(20'000);
+    EXPECT_EQ(engine.engine().counters().executed, executed) << "it renews nothing";
+    engine.pass_lease();
+    EXPECT_EQ(engine.wait(*node, node->take_lease()).lease.node, "a");
+  }
 }
 
 }  // namespace
