@@ -1,15 +1,16 @@
 // Who publishes the versions of a run that several nodes train: each node has one, and the engine's lease says whose
 // turn it is.
 //
-//   take_lease() --held--> read_sums() of the open version --the round is over--> merge, close --> publish() --> ...
-//        ^                      |  every kSumsPollMs
-//        '--- every kLeaseRenewMs, and when it is somebody else's
+//   take_lease() --held--> read_sums() of the open version --the round is over--> seal() --> read_sums() --> ...
+//        ^                      |  every kSumsPollMs                                             |
+//        '--- every kLeaseRenewMs, and when it is somebody else's       it is sealed: merge, close, publish()
 //
-// Pure, as server/engine/front.h. At most one call is under way.
+// Pure, as server/engine/front.h. At most one call is under way. A call whose answer was lost is made again after a
+// CallPause.
 //
 // The lease is for liveness. Safety is the engine's: a version is published by the term that holds, behind the version
 // that is open, and of exactly the sums that are in. A leader that was paused, and comes back to the end of its term,
-// publishes nothing.
+// publishes nothing. A leader that finds a sealed version goes on with it: the one before has decided, and died.
 //
 // A round is over as for one server (server/run/trigger.h). k means at least k: the sums are looked at every
 // kSumsPollMs, and more may have come by then. Extensions and stalls are the leader's memory: the next one begins T
@@ -19,6 +20,7 @@
 
 #include <cstdint>
 
+#include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
 #include "server/engine/followed_run.h"
 #include "server/run/trigger.h"
@@ -34,7 +36,7 @@ inline constexpr uint64_t kSumsPollMs = 100;
 struct LeaderCounters {
   uint64_t terms = 0;      // leases that this node has won
   uint64_t published = 0;  // versions
-  uint64_t cut = 0;        // versions that were not: another term, another version, or more sums
+  uint64_t cut = 0;        // seals and versions that were not: another term or another version
   uint64_t unknown = 0;    // publications whose outcome nobody knew at first
   uint64_t unfit = 0;      // versions or sums that this node cannot read: is_broken() from then on
 };
@@ -62,16 +64,19 @@ class Leader {
   void plant_stale_term_for_test() { is_stale_planted_ = true; }
 
  private:
-  enum class Verb : uint8_t { kNone, kLease, kVersions, kSums, kPublish };
+  enum class Verb : uint8_t { kNone, kLease, kVersions, kSums, kSeal, kPublish };
 
   void call(Verb verb, uint64_t now_ms);
   void on_lease(const EngineReply& reply);
   void on_versions(const EngineReply& reply, uint64_t now_ms);
   void on_sums(const EngineReply& reply, uint64_t now_ms);
+  void on_sealed(const EngineReply& reply);
   void on_published(const EngineReply& reply, uint64_t now_ms);
   void break_off();
   void begin_time(uint64_t now_ms);
   bool is_round_over(const EngineReply& reply, uint64_t now_ms, Trigger* trigger);
+  bool is_sealed(const EngineReply& reply) const;
+  void give_up_version();
   void close_round(const EngineReply& reply, Trigger trigger, uint64_t now_ms);
 
   FollowedRun run_;
@@ -80,6 +85,7 @@ class Leader {
   Verb verb_ = Verb::kNone;  // of the call under way
   EngineTicket ticket_ = 0;  // 0: none is
   uint64_t due_ms_ = 0;
+  CallPause pause_;
   uint64_t renew_ms_ = 0;
   uint64_t term_ = 0;
   bool is_leading_ = false;
@@ -92,6 +98,7 @@ class Leader {
   VersionRecord next_;
   PublishedVersion next_bytes_;
   uint64_t next_sum_count_ = 0;
+  bool is_publishing_ = false;  // until it is known whether that happened
   bool is_stale_planted_ = false;
 };
 

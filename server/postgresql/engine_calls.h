@@ -13,7 +13,17 @@
 
 namespace gradstream {
 
-enum class EngineVerb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
+enum class EngineVerb : uint8_t {
+  kJoin,
+  kLoad,
+  kCommit,
+  kResolve,
+  kTakeLease,
+  kReadSums,
+  kSeal,
+  kPublish,
+  kReadVersions
+};
 
 // Prepared at each connection.
 struct EngineStatement {
@@ -21,7 +31,7 @@ struct EngineStatement {
   const char* text;
 };
 // By the number of the verb.
-const std::array<EngineStatement, 8>& engine_statements();
+const std::array<EngineStatement, 9>& engine_statements();
 
 // The parameters of a call, but for what every call of a node begins with: run, or run and node.
 PgParameters parameters_of_node(const PostgresOptions& options);
