@@ -45,6 +45,7 @@ FakeEngineOptions engine_options(const ClusterOptions& options, uint32_t schedul
   engine.seed = options.sim.seed * 1'000'003 + schedule;
   engine.lost_odds = (options.sim.fault_bits & kEngineFaults) != 0 ? kEngineFaultOdds : 0;
   engine.lease_ms = kLeaseMs;
+  engine.checks_holder = options.plant != ClusterPlant::kStaleTerm;  // else no version of that leader is taken
   return engine;
 }
 

@@ -20,7 +20,7 @@ RandomKey key_of(uint32_t seed) {
   return key;
 }
 
-enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
+enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kSeal, kPublish, kReadVersions };
 
 bool is_read(Verb verb) { return verb == Verb::kLoad || verb == Verb::kReadSums || verb == Verb::kReadVersions; }
 
@@ -29,10 +29,11 @@ bool is_read(Verb verb) { return verb == Verb::kLoad || verb == Verb::kReadSums 
 // The rows of the run.
 struct FakeEngine::Tables {
   uint32_t open_version = 0;
+  bool is_sealed = false;
   LeaseRow lease;
   std::map<std::string, FrontRow> fronts;
   std::map<uint32_t, DeviceRow> devices;
-  std::vector<std::vector<uint8_t>> sums;  // of the open version
+  std::map<uint32_t, std::vector<std::vector<uint8_t>>> sums;  // by version
   std::vector<PublishedVersion> versions;
 };
 
@@ -86,6 +87,12 @@ class FakeEngine::Node : public EngineNode {
   EngineTicket take_lease() override { return submit(of(Verb::kTakeLease)); }
   EngineTicket read_sums(uint32_t version) override {
     Call call = of(Verb::kReadSums);
+    call.version = version;
+    return submit(std::move(call));
+  }
+  EngineTicket seal(uint64_t term, uint32_t version) override {
+    Call call = of(Verb::kSeal);
+    call.term = term;
     call.version = version;
     return submit(std::move(call));
   }
@@ -303,7 +310,10 @@ EngineReply FakeEngine::transact(const Call& call) {
       for (const auto& [name, one] : tables.fronts) {
         reply.fronts.push_back(one);
       }
-      reply.sums = tables.sums;
+      reply.sums = tables.sums[call.version];
+      break;
+    case Verb::kSeal:
+      seal(call, &reply);
       break;
     case Verb::kPublish:
       publish(call, &reply);
@@ -323,10 +333,11 @@ void FakeEngine::begin_epoch(FrontRow* front) const {
   front->previous_batch = front->batch;
   ++front->epoch;
   front->batch = 0;
-  if (front->open_version != tables_->open_version) {
+  const uint32_t open_version = tables_->open_version + (tables_->is_sealed ? 1 : 0);
+  if (front->open_version != open_version) {
     front->on_time_count = front->late_count = 0;
   }
-  front->open_version = tables_->open_version;
+  front->open_version = open_version;
 }
 
 void FakeEngine::commit(const std::string& node, const EngineBatch& batch, EngineReply* reply) {
@@ -350,7 +361,7 @@ void FakeEngine::commit(const std::string& node, const EngineBatch& batch, Engin
   front.on_time_count += batch.on_time_count;
   front.late_count += batch.late_count;
   if (!batch.sum.empty()) {
-    tables_->sums.push_back(batch.sum);
+    tables_->sums[batch.open_version].push_back(batch.sum);
   }
   reply->front = front;
 }
@@ -380,19 +391,35 @@ void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
   reply->lease = lease;
 }
 
-void FakeEngine::publish(const Call& call, EngineReply* reply) {
-  const PublishedVersion& next = call.next;
+bool FakeEngine::is_leader(const Call& call) const {
+  return call.term == tables_->lease.term && (call.node == tables_->lease.node || !options_.checks_holder);
+}
+
+void FakeEngine::seal(const Call& call, EngineReply* reply) {
   reply->lease = tables_->lease;
-  if (call.term != tables_->lease.term || next.version != tables_->open_version + 1 ||
-      call.sum_count != tables_->sums.size()) {
+  if (!is_leader(call) || call.version != tables_->open_version) {
     reply->outcome = EngineOutcome::kCut;
     return;
   }
-  tables_->open_version = next.version;
-  tables_->versions.push_back(next);
-  tables_->sums.clear();
+  tables_->is_sealed = true;
   for (auto& [name, front] : tables_->fronts) {
-    front.open_version = next.version;
+    front.open_version = tables_->open_version + 1;
+  }
+}
+
+void FakeEngine::publish(const Call& call, EngineReply* reply) {
+  const PublishedVersion& next = call.next;
+  reply->lease = tables_->lease;
+  if (!is_leader(call) || next.version != tables_->open_version + 1 || !tables_->is_sealed ||
+      call.sum_count != tables_->sums[tables_->open_version].size()) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  tables_->sums.erase(tables_->open_version);
+  tables_->open_version = next.version;
+  tables_->is_sealed = false;
+  tables_->versions.push_back(next);
+  for (auto& [name, front] : tables_->fronts) {
     front.on_time_count = front.late_count = 0;
   }
 }

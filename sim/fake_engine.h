@@ -34,6 +34,7 @@ struct FakeEngineOptions {
   uint32_t lost_odds = 0;      // a call in so many is lost on one of its ways, or comes late; 0: none
   uint32_t deadline_ms = 100;  // after which a reply is given up
   uint32_t lease_ms = 3000;
+  bool checks_holder = true;  // of the lease, where a version is sealed or published; false: the term alone
 };
 
 // What the calls have met, for tests that want each fault to happen.
@@ -96,6 +97,8 @@ class FakeEngine {
   void commit(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void take_lease(const std::string& node, EngineReply* reply);
+  bool is_leader(const Call& call) const;
+  void seal(const Call& call, EngineReply* reply);
   void publish(const Call& call, EngineReply* reply);
   void tell(const Call& call) const;
 

@@ -11,6 +11,10 @@
 // it commits into and the number of its last batch: publishing moves all of them, so that a batch is in the version
 // before or finds itself cut.
 //
+// A version closes in two steps. seal() moves the fronts' rows: the sums of the version are a fixed set then, however
+// steadily updates come. publish() gives the record that was made of them. No batch for the next version comes between,
+// since a front judges for a version when it has read its record.
+//
 // The engine speaks for its own durability: what is committed outlives the engine's fail-over. It has the only clock of
 // leases. Sums and records are bytes to it.
 #ifndef GRADSTREAM_SERVER_ENGINE_ENGINE_H_
@@ -32,16 +36,16 @@ enum class EngineOutcome : uint8_t {
   kConflict,   // nothing happened: the row of one of the devices, or the epoch that is asked about, is not what the
                // call expects
   kUnknown,    // nobody knows yet whether it happened: the answer was lost. A batch asks resolve(). Other calls are
-               // made again. If publish() had happened, it finds the cut that another leader's version gives
+               // made again after a pause. If publish() had happened, it finds the cut of another leader's version
 };
 
 // A node's part of the open version.
 struct FrontRow {
   uint64_t epoch = 0;           // raised by each join() and resolve(): what an older one sends is cut
-  uint32_t open_version = 0;    // that its batches go into
+  uint32_t open_version = 0;    // that its batches go into: the open one, or behind a sealed one the next
   uint64_t batch = 0;           // number of its last batch in this epoch; 0: none
   uint64_t previous_batch = 0;  // in the epoch before: resolve() is asked again where its own answer is lost
-  uint32_t on_time_count = 0;   // updates in the open version
+  uint32_t on_time_count = 0;   // updates in the open version, until the next one is published
   uint32_t late_count = 0;
   friend bool operator==(const FrontRow&, const FrontRow&) = default;
 };
@@ -110,11 +114,17 @@ class EngineNode {
   // The node takes the lease where it is free or its own: kCommitted; else kCut. lease.
   virtual EngineTicket take_lease() = 0;
   // What is in for the open version: fronts of all nodes and their sums, of this very version. kCut: it is not open.
+  // The version is sealed where a front's open_version is the one behind it.
   virtual EngineTicket read_sums(uint32_t version) = 0;
+  // Closes the open version to batches, by the holder of the lease of this term: a batch is in it by then, or is cut.
+  // Every front's open_version moves to the one behind it, and a join() or resolve() from then on finds that one. The
+  // counts stay. kCut where node, term or version is another. Of a version that is sealed already nothing changes:
+  // kCommitted. A seal has no end but publish(): the next leader goes on with it. lease.
+  virtual EngineTicket seal(uint64_t term, uint32_t version) = 0;
   // The version behind the open one, by the holder of the lease of this term. sum_count: the sums that it was made of,
-  // as read_sums() gave them. kCut where term or version is another, or where the open version has more sums by now.
+  // as read_sums() gave them. kCut where node, term, version or count is another, or the open version is not sealed.
   // Else an update that was committed after the leader had read would be acknowledged, and in no version. The sums of
-  // the version before are dropped, and the fronts begin anew.
+  // the version before are dropped, and the counts of the fronts begin anew. lease.
   virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
   // versions: some of them, from this one on, in their order and without a gap. None: there is none.
   virtual EngineTicket read_versions(uint32_t from) = 0;

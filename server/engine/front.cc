@@ -104,7 +104,8 @@ void Front::go_on(uint64_t now_ms) {
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
     send_batch();
   }
-  if (phase_ != Phase::kJoining && front_.open_version > run_.version()) {
+  if (phase_ != Phase::kJoining && front_.open_version > std::max(run_.version(), asked_version_)) {
+    asked_version_ = front_.open_version;
     ask_versions(now_ms);
   }
 }
@@ -159,6 +160,9 @@ void Front::ask_versions(uint64_t now_ms) {
 // What was gathered for the version before is judged anew. The batch under way has its sum already: it is in that
 // version, or cut.
 void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
+  if (front_.open_version > run_.version()) {
+    poll_ms_ = now_ms + kSealedPollMs;  // where the version is not there yet
+  }
   if (reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
     return;
   }

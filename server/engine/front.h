@@ -45,6 +45,9 @@ inline constexpr size_t kWaitingMessagesMax = 8;
 // a second are nothing to an engine.
 inline constexpr uint64_t kVersionPollMs = 100;
 
+// The same while the open version is sealed, ms. Reason: publishing takes some ten ms, and all devices wait for it.
+inline constexpr uint64_t kSealedPollMs = 20;
+
 struct FrontAction {
   SessionId session = 0;
   bool is_close = false;  // the session ends with `reason` after what was sent to it; else `message` is sent
@@ -199,6 +202,7 @@ class Front {
   EngineTicket loads_ticket_ = 0;          // 0: none is
   EngineTicket versions_ticket_ = 0;       // 0: nothing is asked
   uint64_t poll_ms_ = 0;
+  uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
   std::vector<Real> values_;  // memory for those of one upload
   FrontPlant plant_ = FrontPlant::kNone;
   bool must_join_ = false;  // once the rows of flight_ are there

@@ -13,11 +13,13 @@ Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNod
 // ---- Calls ----
 
 void Leader::on_tick(uint64_t now_ms) {
-  if (ticket_ != 0 || now_ms < due_ms_) {
+  if (is_broken_ || ticket_ != 0 || now_ms < due_ms_) {
     return;
   }
   if (now_ms >= renew_ms_) {
     call(Verb::kLease, now_ms);
+  } else if (is_publishing_) {
+    call(Verb::kPublish, now_ms);
   } else if (is_behind_) {
     call(Verb::kVersions, now_ms);
   } else {
@@ -38,6 +40,9 @@ void Leader::call(Verb verb, uint64_t now_ms) {
     case Verb::kSums:
       ticket_ = engine_.read_sums(run_.version());
       return;
+    case Verb::kSeal:
+      ticket_ = engine_.seal(term_, run_.version());
+      return;
     case Verb::kPublish:
       ticket_ = engine_.publish(term_, next_sum_count_, next_bytes_);
       return;
@@ -52,6 +57,9 @@ bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
   }
   ticket_ = 0;
   due_ms_ = now_ms;
+  if (reply.outcome != EngineOutcome::kUnknown) {
+    pause_.reset();
+  }
   switch (std::exchange(verb_, Verb::kNone)) {
     case Verb::kLease:
       on_lease(reply);
@@ -62,11 +70,17 @@ bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
     case Verb::kSums:
       on_sums(reply, now_ms);
       break;
+    case Verb::kSeal:
+      on_sealed(reply);
+      break;
     case Verb::kPublish:
       on_published(reply, now_ms);
       break;
     case Verb::kNone:
       break;
+  }
+  if (reply.outcome == EngineOutcome::kUnknown) {
+    due_ms_ = std::max(due_ms_, now_ms + pause_.take());
   }
   if (!is_leading_ || run_.is_done()) {
     due_ms_ = std::max(due_ms_, renew_ms_);
@@ -104,8 +118,7 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   }
   for (const PublishedVersion& version : reply.versions) {
     if (run_.follow(version) != Status::kOk) {
-      ++counters_.unfit;
-      is_leading_ = false;
+      break_off();
       return;
     }
   }
@@ -113,6 +126,12 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   if (deadline_ms_ == 0 || !reply.versions.empty()) {
     begin_time(now_ms);
   }
+}
+
+void Leader::break_off() {
+  ++counters_.unfit;
+  is_broken_ = true;
+  is_leading_ = false;
 }
 
 // T of the open version runs from when this leader has seen it.
@@ -131,9 +150,28 @@ void Leader::on_sums(const EngineReply& reply, uint64_t now_ms) {
     due_ms_ = now_ms;
     return;
   }
+  if (reply.outcome != EngineOutcome::kCommitted) {
+    return;
+  }
   Trigger trigger = Trigger::kNone;
-  if (reply.outcome == EngineOutcome::kCommitted && is_round_over(reply, now_ms, &trigger)) {
-    close_round(reply, trigger, now_ms);
+  const bool is_over = is_round_over(reply, now_ms, &trigger);
+  if (is_sealed(reply)) {
+    // By a leader whose T this one does not know: what does not close by its count was closed by its deadline.
+    close_round(reply, is_over ? trigger : Trigger::kDeadline, now_ms);
+  } else if (is_over) {
+    call(Verb::kSeal, now_ms);
+  }
+}
+
+bool Leader::is_sealed(const EngineReply& reply) const {
+  return std::any_of(reply.fronts.begin(), reply.fronts.end(),
+                     [this](const FrontRow& front) { return front.open_version > run_.version(); });
+}
+
+// An answer that was lost is found by the next read of the sums.
+void Leader::on_sealed(const EngineReply& reply) {
+  if (reply.outcome == EngineOutcome::kCut) {
+    give_up_version();
   }
 }
 
@@ -145,8 +183,8 @@ bool Leader::is_round_over(const EngineReply& reply, uint64_t now_ms, Trigger* t
   progress.is_past_deadline = now_ms >= deadline_ms_;
   progress.has_deadline = deadline_ms_ != UINT64_MAX;
   for (const FrontRow& front : reply.fronts) {
-    // A node that has not joined since counts for an older version.
-    if (front.open_version == run_.version()) {
+    // A node that has not joined since counts for an older version. All others do for this one, sealed or not.
+    if (front.open_version >= run_.version()) {
       progress.on_time_count += front.on_time_count;
       progress.late_count += front.late_count;
     }
@@ -174,14 +212,14 @@ void Leader::close_round(const EngineReply& reply, Trigger trigger, uint64_t now
   for (const std::vector<uint8_t>& bytes : reply.sums) {
     PartialSum sum;
     if (decode_partial(bytes, &sum) != Status::kOk || run_.ledger().merge(sum) != Status::kOk) {
-      ++counters_.unfit;
-      static_cast<void>(run_.ledger().take_partial());
+      break_off();
       return;
     }
   }
   next_ = run_.close();
   next_bytes_ = {next_.version, encode_published(next_, trigger)};
   next_sum_count_ = reply.sums.size();
+  is_publishing_ = true;
   call(Verb::kPublish, now_ms);
 }
 
@@ -189,22 +227,27 @@ void Leader::on_published(const EngineReply& reply, uint64_t now_ms) {
   switch (reply.outcome) {
     case EngineOutcome::kCommitted:
       ++counters_.published;
+      is_publishing_ = false;
       GS_ASSERT(run_.begin(next_) == Status::kOk);  // the rule made the record itself
       begin_time(now_ms);
       return;
     case EngineOutcome::kUnknown:
       ++counters_.unknown;
-      call(Verb::kPublish, now_ms);
       return;
     case EngineOutcome::kCut:
     case EngineOutcome::kConflict:
-      // The version may be there, by this node or another one; the lease may be gone; or more sums have come.
-      ++counters_.cut;
+      is_publishing_ = false;
       run_.reopen();
-      is_behind_ = true;
-      renew_ms_ = now_ms;
+      give_up_version();
       return;
   }
+}
+
+// The version may be there, by this node or another one, or the lease may be gone.
+void Leader::give_up_version() {
+  ++counters_.cut;
+  is_behind_ = true;
+  renew_ms_ = 0;
 }
 
 }  // namespace gradstream

@@ -15,7 +15,7 @@ constexpr uint64_t kFrontRow = 1;
 
 // One statement sees one moment, and so the fronts and the sums of read_sums are those of one version. What read_sums
 // tells need not wait: a leader tells nobody of it but by publish(), and the server's log is durable in its order.
-constexpr std::array<EngineStatement, 8> kStatements = {{
+constexpr std::array<EngineStatement, 9> kStatements = {{
     {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text)", true},
     {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])", true},
     {"commit",
@@ -30,11 +30,12 @@ constexpr std::array<EngineStatement, 8> kStatements = {{
      "0::bigint AS on_time, 0::bigint AS late, ''::bytea AS content FROM gradstream.run "
      "WHERE run = $1::bigint AND open_version = $2::bigint "
      "UNION ALL SELECT 1, node, epoch, open_version, batch, previous_batch, on_time, late, ''::bytea "
-     "FROM gradstream.front WHERE run = $1::bigint AND open_version = $2::bigint "
+     "FROM gradstream.front WHERE run = $1::bigint AND open_version >= $2::bigint "
      "UNION ALL SELECT 2, node, epoch, version, batch, 0, 0, 0, content "
      "FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint) all_rows "
      "ORDER BY kind, node COLLATE \"C\", epoch, batch",
      false},
+    {"seal", "SELECT * FROM gradstream.seal_version($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
     {"publish",
      "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)",
      true},
@@ -111,6 +112,7 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
       }
       return true;
     case EngineVerb::kTakeLease:
+    case EngineVerb::kSeal:
     case EngineVerb::kPublish:
       reply->outcome = outcome_of(table);
       reply->lease = {table.text(0, 1), table.number(0, 2), table.number(0, 3)};
@@ -127,7 +129,7 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
 
 }  // namespace
 
-const std::array<EngineStatement, 8>& engine_statements() { return kStatements; }
+const std::array<EngineStatement, 9>& engine_statements() { return kStatements; }
 
 PgParameters parameters_of_run(const PostgresOptions& options) {
   PgParameters parameters;

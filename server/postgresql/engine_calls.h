@@ -17,7 +17,17 @@ namespace gradstream {
 // of 128 KiB, so that a reply stays near 8 MiB, and the deadline has room for its transfer.
 inline constexpr uint32_t kEngineVersionCountMax = 64;
 
-enum class EngineVerb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kPublish, kReadVersions };
+enum class EngineVerb : uint8_t {
+  kJoin,
+  kLoad,
+  kCommit,
+  kResolve,
+  kTakeLease,
+  kReadSums,
+  kSeal,
+  kPublish,
+  kReadVersions
+};
 
 // Prepared at each connection.
 struct EngineStatement {
@@ -28,7 +38,7 @@ struct EngineStatement {
   bool has_to_wait;
 };
 // By the number of the verb.
-const std::array<EngineStatement, 8>& engine_statements();
+const std::array<EngineStatement, 9>& engine_statements();
 
 // The parameters of a call, but for what every call of a node begins with: run, or run and node.
 PgParameters parameters_of_node(const PostgresOptions& options);

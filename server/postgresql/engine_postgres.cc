@@ -65,6 +65,13 @@ EngineTicket PostgresEngine::read_sums(uint32_t version) {
   return submit(EngineVerb::kReadSums, std::move(parameters));
 }
 
+EngineTicket PostgresEngine::seal(uint64_t term, uint32_t version) {
+  PgParameters parameters = parameters_of_node(options_);
+  parameters.number(term);
+  parameters.number(version);
+  return submit(EngineVerb::kSeal, std::move(parameters));
+}
+
 EngineTicket PostgresEngine::publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) {
   PgParameters parameters = parameters_of_node(options_);
   parameters.number(term);

@@ -31,6 +31,7 @@ INSERT INTO gradstream.cluster(schema_version, incarnation) VALUES (1, gen_rando
 CREATE TABLE gradstream.run(
   run bigint PRIMARY KEY,
   open_version bigint NOT NULL DEFAULT 0,
+  is_sealed boolean NOT NULL DEFAULT false,
   leader text NOT NULL DEFAULT '',
   term bigint NOT NULL DEFAULT 0,
   lease_until timestamptz NOT NULL DEFAULT 'epoch') WITH (fillfactor = 10);
@@ -73,7 +74,7 @@ DECLARE
   now_open bigint;
   f gradstream.front;
 BEGIN
-  SELECT r.open_version INTO now_open FROM gradstream.run r WHERE r.run = the_run FOR SHARE;
+  SELECT r.open_version + r.is_sealed::int INTO now_open FROM gradstream.run r WHERE r.run = the_run FOR SHARE;
   INSERT INTO gradstream.front AS old VALUES (the_run, the_node, 1, now_open, 0, 0, 0, 0)
   ON CONFLICT (run, node) DO UPDATE SET
     epoch = old.epoch + 1, previous_batch = old.batch, batch = 0, open_version = now_open,
@@ -152,7 +153,7 @@ DECLARE
 BEGIN
   SELECT * INTO f FROM gradstream.front o WHERE o.run = the_run AND o.node = the_node FOR UPDATE;
   IF f.epoch = the_epoch THEN
-    SELECT r.open_version INTO now_open FROM gradstream.run r WHERE r.run = the_run;
+    SELECT r.open_version + r.is_sealed::int INTO now_open FROM gradstream.run r WHERE r.run = the_run;
     UPDATE gradstream.front o SET epoch = o.epoch + 1, previous_batch = o.batch, batch = 0, open_version = now_open,
       on_time = CASE WHEN o.open_version = now_open THEN o.on_time ELSE 0 END,
       late = CASE WHEN o.open_version = now_open THEN o.late ELSE 0 END
@@ -165,8 +166,8 @@ BEGIN
 END $$;
 )sql";
 
-// A version is made of counted sums. The rows of all fronts are locked before the count: a batch under way is counted,
-// or it comes later and finds the cut.
+// seal_version() locks the rows of all fronts: a batch under way ends first, or comes later and finds the cut. So the
+// sums that publish_version() counts are a fixed set.
 constexpr char kLease[] = R"sql(
 CREATE FUNCTION gradstream.take_lease(the_run bigint, the_node text, lease_ms bigint) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
@@ -183,6 +184,21 @@ BEGIN
   END IF;
   RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
 END $$;
+CREATE FUNCTION gradstream.seal_version(the_run bigint, the_node text, the_term bigint, the_version bigint)
+RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$
+DECLARE
+  r gradstream.run;
+  outcome integer := 1;
+BEGIN
+  SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run FOR UPDATE;
+  IF r.leader = the_node AND r.term = the_term AND r.open_version = the_version THEN
+    outcome := 0;
+    PERFORM 1 FROM gradstream.front o WHERE o.run = the_run ORDER BY o.node FOR UPDATE;
+    UPDATE gradstream.run o SET is_sealed = true WHERE o.run = the_run;
+    UPDATE gradstream.front o SET open_version = the_version + 1 WHERE o.run = the_run;
+  END IF;
+  RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
+END $$;
 CREATE FUNCTION gradstream.publish_version(the_run bigint, the_node text, the_term bigint, sum_count bigint,
   the_version bigint, the_record bytea) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
@@ -191,12 +207,12 @@ DECLARE
   outcome integer := 1;
 BEGIN
   SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run FOR UPDATE;
-  IF r.leader = the_node AND r.term = the_term AND r.open_version + 1 = the_version THEN
+  IF r.leader = the_node AND r.term = the_term AND r.open_version + 1 = the_version AND r.is_sealed THEN
     PERFORM 1 FROM gradstream.front o WHERE o.run = the_run ORDER BY o.node FOR UPDATE;
     IF (SELECT count(*) FROM gradstream.partial p WHERE p.run = the_run AND p.version = r.open_version) = sum_count THEN
       outcome := 0;
-      UPDATE gradstream.run o SET open_version = the_version WHERE o.run = the_run;
-      UPDATE gradstream.front o SET open_version = the_version, on_time = 0, late = 0 WHERE o.run = the_run;
+      UPDATE gradstream.run o SET open_version = the_version, is_sealed = false WHERE o.run = the_run;
+      UPDATE gradstream.front o SET on_time = 0, late = 0 WHERE o.run = the_run;
       INSERT INTO gradstream.version VALUES (the_run, the_version, the_term, the_record);
       DELETE FROM gradstream.partial p WHERE p.run = the_run AND p.version = the_version - 1;
     END IF;

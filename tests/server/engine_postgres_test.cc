@@ -79,6 +79,7 @@ TEST_F(EnginePostgres, TakesEachUpdateOnce) { expect_exactly_once(make); }
 TEST_F(EnginePostgres, CutsABatchWhoseVersionIsOver) { expect_a_cut(make); }
 TEST_F(EnginePostgres, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
 TEST_F(EnginePostgres, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
+TEST_F(EnginePostgres, SealsAVersion) { expect_a_seal(make); }
 TEST_F(EnginePostgres, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 
 // The batch waits for the other transaction, and sees what that has made of the row.

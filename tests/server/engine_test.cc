@@ -14,6 +14,7 @@ TEST(Engine, TakesEachUpdateOnce) { expect_exactly_once(make); }
 TEST(Engine, CutsABatchWhoseVersionIsOver) { expect_a_cut(make); }
 TEST(Engine, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
 TEST(Engine, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
+TEST(Engine, SealsAVersion) { expect_a_seal(make); }
 TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 
 }  // namespace

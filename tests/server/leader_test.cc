@@ -92,11 +92,13 @@ TEST(Leader, AnUnknownPublicationHappensOnce) {
     leader.tick(1000);
     node.upload(1, node.join(1));
     node.settle();
-    leader.leader.on_tick(1900);  // reads the sums
-    engine.engine().advance(engine.engine().next_ms());
+    leader.leader.on_tick(1900);
+    leader.answer(2, 1900);    // reads the sums, seals, reads them again
     engine.fault("l", fault);  // of what comes next
     leader.tick(1900);
-    leader.tick(2000);
+    EXPECT_EQ(leader.leader.counters().published, 0U);
+    EXPECT_EQ(leader.leader.next_tick_ms(), 1900 + kCallPauseFirstMs) << "an engine that is away is not flooded";
+    leader.tick(1900 + kCallPauseFirstMs);
     EXPECT_EQ(leader.leader.counters().unknown, 1U);
     EXPECT_EQ(engine.engine().open_version(), 1U);
     EXPECT_EQ(leader.leader.run().version(), 1U);
@@ -104,6 +106,60 @@ TEST(Leader, AnUnknownPublicationHappensOnce) {
     node.settle();
     EXPECT_EQ(node.front.run().ledger().digest(), leader.leader.run().ledger().digest());
   }
+}
+
+// Updates come all the time: what comes behind the seal is cut, and the version is published at once.
+TEST(Leader, PublishesUnderSteadyUploads) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  std::vector<gs_Task> tasks;
+  for (uint32_t device = 0; device < kTestDevices; ++device) {
+    tasks.push_back(node.join(device));
+  }
+  leader.tick(1000);
+  node.upload(0, tasks[0]);
+  node.settle();
+  leader.leader.on_tick(1900);
+  for (uint32_t device = 1; device < kTestDevices; ++device) {  // a batch before the answer to each of its calls
+    node.upload(device, tasks[device]);
+    node.settle();
+    leader.answer(1, 1900);
+  }
+  leader.tick(1900);
+  EXPECT_EQ(leader.leader.counters().published, 1U);
+  EXPECT_EQ(leader.leader.counters().cut, 0U);
+  node.front.on_tick(2000);
+  node.settle();
+  EXPECT_EQ(node.front.run().ledger().digest(), leader.leader.run().ledger().digest());
+  for (uint32_t device = 0; device < kTestDevices; ++device) {
+    ASSERT_NE(node.ack(device), nullptr) << "each update is in the version, or is judged behind it";
+  }
+  EXPECT_GT(node.front.counters().cuts, 0U);
+}
+
+// The node that has sealed a version ends before it has published it. By its own T the next one would wait.
+TEST(Leader, GoesOnWithAVersionThatAnotherOneHasSealed) {
+  RunParameters parameters = goal_of(3);
+  parameters.trigger->update_min = 1;
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader next(&engine, "m", parameters);
+  {
+    TestLeader first(&engine, "l", parameters);
+    first.tick(1000);
+    node.upload(1, node.join(1));
+    node.settle();
+    first.leader.on_tick(2100);
+    first.answer(2, 2100);  // it renews its lease, and its T is over: it seals
+    engine.settle();
+    ASSERT_EQ(engine.engine().open_version(), 0U);
+  }
+  engine.pass_lease();
+  next.tick(6000);
+  EXPECT_EQ(next.leader.counters().published, 1U);
+  EXPECT_EQ(engine.engine().open_version(), 1U);
 }
 
 // T goes by with fewer answers than k: q of them are enough then, and before that nothing is.
@@ -123,23 +179,41 @@ TEST(Leader, ClosesARoundAtItsDeadline) {
   EXPECT_EQ(leader.leader.counters().published, 1U);
 }
 
-// The run stands still, and says so, where a sum of another version is among those of the open one.
-TEST(Leader, ASumThatDoesNotMergeIsCounted) {
-  const RunParameters parameters = goal_of(1);
-  FakeHarness engine;
-  const std::unique_ptr<EngineNode> node = engine.connect("a");
-  const FrontRow front = engine.wait(*node, node->join()).front;
-  EngineBatch batch;
-  batch.epoch = front.epoch;
-  batch.number = 1;
-  batch.on_time_count = 1;
-  batch.sum = {1, 2, 3};
-  ASSERT_EQ(engine.wait(*node, node->commit(batch)).outcome, EngineOutcome::kCommitted);
-  TestLeader leader(&engine, "l", parameters);
-  leader.tick(1000);
-  leader.tick(1200);
-  EXPECT_GT(leader.leader.counters().unfit, 0U);
-  EXPECT_EQ(leader.leader.counters().published, 0U);
+// A node that cannot read a sum or a version lets go of its lease: a node that can leads then.
+TEST(Leader, ANodeThatCannotReadLeadsNoMore) {
+  for (const bool is_version : {false, true}) {
+    const RunParameters parameters = goal_of(1);
+    FakeHarness engine;
+    const std::unique_ptr<EngineNode> node = engine.connect("a");
+    const FrontRow front = engine.wait(*node, node->join()).front;
+    const uint64_t term = engine.wait(*node, node->take_lease()).lease.term;
+    EngineBatch batch;
+    batch.epoch = front.epoch;
+    batch.number = 1;
+    batch.on_time_count = 1;
+    batch.sum = {1, 2, 3};
+    ASSERT_EQ(engine.wait(*node, node->commit(batch)).outcome, EngineOutcome::kCommitted);
+    if (is_version) {
+      ASSERT_EQ(engine.wait(*node, node->seal(term, 0)).outcome, EngineOutcome::kCommitted);
+      ASSERT_EQ(engine.wait(*node, node->publish(term, 1, {1, {4, 5}})).outcome, EngineOutcome::kCommitted);
+    }
+    engine.pass_lease();
+    TestLeader leader(&engine, "l", parameters);
+    for (uint64_t now_ms = 5000; !leader.leader.is_broken() && now_ms < 7000; now_ms += 100) {
+      leader.tick(now_ms);
+    }
+    EXPECT_TRUE(leader.leader.is_broken());
+    EXPECT_FALSE(leader.leader.is_leading());
+    EXPECT_EQ(leader.leader.counters().unfit, 1U);
+    EXPECT_EQ(leader.leader.counters().published, 0U);
+    EXPECT_EQ(engine.engine().lease().node, "l");
+    EXPECT_EQ(leader.leader.next_tick_ms(), UINT64_MAX);
+    const uint64_t executed = engine.engine().counters().executed;
+    leader.tick(20'000);
+    EXPECT_EQ(engine.engine().counters().executed, executed) << "it renews nothing";
+    engine.pass_lease();
+    EXPECT_EQ(engine.wait(*node, node->take_lease()).lease.node, "a");
+  }
 }
 
 }  // namespace

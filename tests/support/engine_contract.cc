@@ -77,6 +77,10 @@ std::vector<std::vector<uint8_t>> sums_of(Front* front, uint32_t version) {
   return reply.sums;
 }
 
+EngineOutcome seal(Front* front, uint64_t term, uint32_t version) {
+  return front->harness->wait(*front->node, front->node->seal(term, version)).outcome;
+}
+
 EngineOutcome publish(Front* front, uint64_t term, uint32_t version, uint64_t sum_count = 0) {
   const EngineTicket ticket = front->node->publish(term, sum_count, {version, {uint8_t(version)}});
   return front->harness->wait(*front->node, ticket).outcome;
@@ -115,6 +119,8 @@ void expect_a_cut(MakeEngineHarness make) {
   repeated.changes.clear();
   EXPECT_EQ(engine->wait(*a.node, a.node->commit(repeated)).outcome, EngineOutcome::kCut) << "its number is in";
   const uint64_t term = engine->wait(*b.node, b.node->take_lease()).lease.term;
+  EXPECT_EQ(publish(&b, term, 1, 1), EngineOutcome::kCut) << "it is not sealed: a batch may come behind the read";
+  EXPECT_EQ(seal(&b, term, 0), EngineOutcome::kCommitted);
   EXPECT_EQ(publish(&b, term, 1, 0), EngineOutcome::kCut) << "a batch came after the leader had read";
   EXPECT_EQ(sums_of(&b, 0).size(), 1U) << "nothing of a cut version happens";
   EXPECT_EQ(publish(&b, term, 1, 1), EngineOutcome::kCommitted);
@@ -181,6 +187,53 @@ void expect_no_guess(MakeEngineHarness make) {
   EXPECT_EQ(a.row.epoch, epoch) << "no epoch begins";
 }
 
+// However steadily batches come, the sums of a version are a fixed set from its seal on, also for the next leader.
+void expect_a_seal(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const DeviceRow one = begin_task(&a, 1);
+  const DeviceRow two = begin_task(&b, 2);
+  EXPECT_EQ(a.commit(batch_of({fold(1, one, 0)}, 1, {6})).outcome, EngineOutcome::kCommitted);
+  const uint64_t term = engine->wait(*b.node, b.node->take_lease()).lease.term;
+  EXPECT_EQ(seal(&b, term + 1, 0), EngineOutcome::kCut) << "another term";
+  EXPECT_EQ(seal(&b, term, 1), EngineOutcome::kCut) << "another version";
+  EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCut) << "another node holds the lease";
+  EXPECT_EQ(engine->wait(*b.node, b.node->read_sums(0)).fronts.at(0).open_version, 0U) << "not sealed by any of them";
+  EXPECT_EQ(seal(&b, term, 0), EngineOutcome::kCommitted);
+  EXPECT_EQ(seal(&b, term, 0), EngineOutcome::kCommitted) << "its answer may have been lost";
+
+  const EngineReply cut = b.commit(batch_of({fold(2, two, 0)}, 1, {7}));
+  EXPECT_EQ(cut.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(cut.front.open_version, 1U);
+  EXPECT_EQ(cut.front.epoch, b.row.epoch);
+  EXPECT_EQ(b.resolve().outcome, EngineOutcome::kCut);
+  EXPECT_EQ(b.row.open_version, 1U) << "the epoch behind a question is sealed too";
+  Front c(engine.get(), "c");
+  EXPECT_EQ(c.row.open_version, 1U) << "and so is a node that joins";
+  const EngineReply sums = engine->wait(*b.node, b.node->read_sums(0));
+  EXPECT_EQ(sums.outcome, EngineOutcome::kCommitted) << "the version is open until the next one is there";
+  EXPECT_EQ(sums.sums, (std::vector<std::vector<uint8_t>>{{6}}));
+  uint32_t on_time_count = 0;
+  for (const FrontRow& front : sums.fronts) {
+    EXPECT_EQ(front.open_version, 1U);
+    on_time_count += front.on_time_count;
+  }
+  EXPECT_EQ(sums.fronts.size(), 3U);
+  EXPECT_EQ(on_time_count, 1U) << "the counts stay";
+
+  engine->pass_lease();
+  const uint64_t next_term = engine->wait(*c.node, c.node->take_lease()).lease.term;
+  EXPECT_EQ(publish(&b, term, 1, 1), EngineOutcome::kCut) << "its term is over";
+  EXPECT_EQ(seal(&c, next_term, 0), EngineOutcome::kCommitted) << "it is sealed already";
+  EXPECT_EQ(publish(&c, next_term, 1, 1), EngineOutcome::kCommitted);
+  EXPECT_EQ(seal(&c, next_term, 0), EngineOutcome::kCut) << "the version is over";
+  EXPECT_TRUE(sums_of(&c, 1).empty());
+  EXPECT_EQ(b.commit(batch_of({fold(2, two, 1)}, 1, {8})).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(b.row.on_time_count, 1U) << "counted anew";
+  EXPECT_EQ(sums_of(&c, 1), (std::vector<std::vector<uint8_t>>{{8}}));
+}
+
 void expect_one_publisher(MakeEngineHarness make) {
   const std::unique_ptr<EngineHarness> engine = make();
   Front a(engine.get(), "a");
@@ -192,17 +245,24 @@ void expect_one_publisher(MakeEngineHarness make) {
   EXPECT_EQ(refused.outcome, EngineOutcome::kCut);
   EXPECT_EQ(refused.lease.node, "a");
   EXPECT_EQ(engine->wait(*a.node, a.node->take_lease()).lease.term, first.lease.term) << "it is held on";
+  EXPECT_EQ(seal(&a, first.lease.term, 0), EngineOutcome::kCommitted);
   EXPECT_EQ(publish(&a, first.lease.term, 2), EngineOutcome::kCut) << "a version is left out";
+  EXPECT_EQ(publish(&b, first.lease.term, 1), EngineOutcome::kCut) << "the term is another node's";
   EXPECT_EQ(publish(&a, first.lease.term, 1), EngineOutcome::kCommitted);
   EXPECT_EQ(publish(&a, first.lease.term, 1), EngineOutcome::kCut) << "it is there already";
   engine->pass_lease();
   const EngineReply second = engine->wait(*b.node, b.node->take_lease());
   EXPECT_EQ(second.outcome, EngineOutcome::kCommitted);
   EXPECT_EQ(second.lease.term, first.lease.term + 1);
-  EXPECT_EQ(publish(&a, first.lease.term, 2), EngineOutcome::kCut) << "its term is over, though it does not know";
+  EXPECT_EQ(seal(&a, first.lease.term, 1), EngineOutcome::kCut) << "its term is over, though it does not know";
+  EXPECT_EQ(seal(&b, second.lease.term, 1), EngineOutcome::kCommitted);
+  EXPECT_EQ(publish(&a, first.lease.term, 2), EngineOutcome::kCut);
+  EXPECT_EQ(publish(&a, second.lease.term, 2), EngineOutcome::kCut) << "nor by the term that another node holds";
   EXPECT_EQ(publish(&b, second.lease.term, 2), EngineOutcome::kCommitted);
   engine->pass_lease();
-  EXPECT_EQ(engine->wait(*a.node, a.node->take_lease()).lease.term, second.lease.term + 1);
+  const uint64_t third = engine->wait(*a.node, a.node->take_lease()).lease.term;
+  EXPECT_EQ(third, second.lease.term + 1);
+  EXPECT_EQ(seal(&a, third, 2), EngineOutcome::kCommitted);
   EXPECT_EQ(publish(&a, first.lease.term, 3), EngineOutcome::kCut) << "the lease is its own again, by another term";
 }
 

@@ -37,7 +37,8 @@ void expect_exactly_once(MakeEngineHarness make);      // tasks, verdicts and su
 void expect_a_cut(MakeEngineHarness make);             // a batch is in the version before, or nowhere
 void expect_unknowns_resolve(MakeEngineHarness make);  // whichever way the answer was lost
 void expect_no_guess(MakeEngineHarness make);          // where joins came before the question
-void expect_one_publisher(MakeEngineHarness make);     // lease, term and version
+void expect_a_seal(MakeEngineHarness make);            // the sums of a sealed version are a fixed set
+void expect_one_publisher(MakeEngineHarness make);     // lease, holder, term and version
 
 }  // namespace gradstream
 

@@ -126,6 +126,18 @@ struct TestLeader {
       is_at_rest = replies.empty();
     }
   }
+  // So many calls are answered; the next one is under way then.
+  void answer(size_t count, uint64_t now_ms) {
+    for (; count > 0; --count) {
+      std::vector<EngineReply> replies = node->take_replies();
+      while (replies.empty()) {
+        GS_ASSERT(engine->engine().next_ms() != UINT64_MAX);
+        engine->engine().advance(engine->engine().next_ms());
+        replies = node->take_replies();
+      }
+      leader.on_reply(replies.at(0), now_ms);
+    }
+  }
   RunParameters parameters;
   FakeHarness* engine;
   std::unique_ptr<EngineNode> node;
