@@ -203,7 +203,7 @@ class Front {
   EngineTicket versions_ticket_ = 0;       // 0: nothing is asked
   uint64_t poll_ms_ = 0;
   uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
-  std::vector<Real> values_;  // memory for those of one upload
+  std::vector<Real> values_;    // memory for those of one upload
   FrontPlant plant_ = FrontPlant::kNone;
   bool must_join_ = false;  // once the rows of flight_ are there
   bool is_blind_ = false;   // FrontPlant::kNoResolve: flight_ is to be sent again

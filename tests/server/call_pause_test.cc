@@ -1,0 +1,31 @@
+// The pause before a call is made again.
+#include "server/engine/call_pause.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+TEST(CallPause, DoublesToItsLongest) {
+  CallPause pause;
+  uint64_t expected = kCallPauseFirstMs;
+  for (int call = 0; call < 10; ++call) {
+    EXPECT_EQ(pause.take(), expected) << call;
+    expected = std::min(2 * expected, kCallPauseLastMs);
+  }
+  EXPECT_EQ(pause.take(), kCallPauseLastMs);
+}
+
+TEST(CallPause, BeginsAnewBehindAnAnswer) {
+  CallPause pause;
+  pause.take();
+  pause.take();
+  pause.reset();
+  EXPECT_EQ(pause.take(), kCallPauseFirstMs);
+}
+
+}  // namespace
+}  // namespace gradstream
