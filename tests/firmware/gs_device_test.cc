@@ -407,8 +407,8 @@ void ask_plant(Bench& bench, const Plant& plant) {
 }
 
 TEST(GsDevice, ADeviceThatIsClosedStopsItsMeasurement) {
+  Plant plants[2];  // before the devices, whose end stops what is measured
   Benches benches = make_benches(2);
-  Plant plants[2];
   for (size_t i = 0; i < 2; ++i) {
     plants[i].device = &benches[i]->device;
     ask_plant(*benches[i], plants[i]);
