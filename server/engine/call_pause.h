@@ -19,9 +19,19 @@ class CallPause {
   // ms, twice as long each time.
   uint64_t take() { return std::exchange(next_ms_, std::min(2 * next_ms_, kCallPauseLastMs)); }
   // An answer has come.
-  void reset() { next_ms_ = kCallPauseFirstMs; }
+  void reset() { *this = CallPause(); }
+  void begin(uint64_t now_ms) { due_ms_ = now_ms + take(); }
+  // UINT64_MAX: none has begun.
+  uint64_t due_ms() const { return due_ms_; }
+  // Whether one has begun and is over: then it is none any more.
+  bool end(uint64_t now_ms) {
+    const bool is_over = now_ms >= due_ms_;
+    due_ms_ = is_over ? UINT64_MAX : due_ms_;
+    return is_over;
+  }
 
  private:
+  uint64_t due_ms_ = UINT64_MAX;
   uint64_t next_ms_ = kCallPauseFirstMs;
 };
 

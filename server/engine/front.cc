@@ -23,7 +23,7 @@ void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& messa
     return;
   }
   const auto [known, is_new] =
-      sessions_.try_emplace(id, Session{device, false, Intake(value_count_max(run_.parameters())), {}});
+      sessions_.try_emplace(id, Session{device, false, false, Intake(value_count_max(run_.parameters())), {}});
   Session& session = known->second;
   if (is_new) {
     devices_[device].sessions.push_back(id);
@@ -55,7 +55,7 @@ void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& messa
     item.upload = session.intake.upload();
   }
   session.items.push_back(std::move(item));
-  ready_.push_back(id);
+  make_ready(id);
   go_on(now_ms);
 }
 
@@ -65,6 +65,9 @@ void Front::on_session_closed(SessionId id) {
     return;
   }
   const uint32_t device = session->second.device;
+  if (session->second.is_ready) {
+    std::erase(ready_, id);
+  }
   sessions_.erase(session);
   std::erase(devices_.at(device).sessions, id);
   forget_if_gone(device);
@@ -86,6 +89,14 @@ void Front::release(uint32_t device) {
 
 void Front::wake(uint32_t device) {
   for (const SessionId id : devices_.at(device).sessions) {
+    make_ready(id);
+  }
+}
+
+// Once, however many of its messages wait.
+void Front::make_ready(SessionId id) {
+  Session& session = sessions_.at(id);
+  if (!std::exchange(session.is_ready, true)) {
     ready_.push_back(id);
   }
 }
@@ -98,6 +109,7 @@ void Front::go_on(uint64_t now_ms) {
   while (!ready_.empty() && is_current() && !is_broken_ && gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
+    sessions_.at(id).is_ready = false;
     advance(id, now_ms);
   }
   send_loads();
@@ -121,13 +133,19 @@ void Front::advance(SessionId id, uint64_t now_ms) {
   }
   const auto session = sessions_.find(id);
   if (session != sessions_.end() && !session->second.items.empty() && gathered_.size() >= kBatchChangesMax) {
-    ready_.push_back(id);
+    make_ready(id);
   }
 }
 
 void Front::on_tick(uint64_t now_ms) {
   if (now_ms >= poll_ms_) {
     ask_versions(now_ms);
+  }
+  if (pause_.end(now_ms)) {
+    call_again();
+  }
+  if (load_pause_.end(now_ms)) {
+    send_loads();
   }
 }
 
@@ -140,7 +158,7 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
     take_loads(reply, now_ms);
   } else if (reply.ticket == ticket_) {
     ticket_ = 0;
-    on_batch_reply(reply);
+    on_batch_reply(reply, now_ms);
   } else {
     return false;
   }
@@ -163,6 +181,11 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
   if (front_.open_version > run_.version()) {
     poll_ms_ = now_ms + kSealedPollMs;  // where the version is not there yet
   }
+  if (reply.outcome == EngineOutcome::kUnknown) {
+    poll_ms_ = now_ms + version_pause_.take();
+    return;
+  }
+  version_pause_.reset();
   if (reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
     return;
   }
@@ -177,13 +200,16 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
 // ---- Rows ----
 
 void Front::send_loads() {
-  if (loads_ticket_ != 0 || wanted_loads_.empty() || phase_ == Phase::kJoining) {
+  // Each of them may bring a change: a task that its device has lost.
+  const size_t most = std::min(kLoadDevicesMax, kBatchChangesMax - gathered_.size());
+  if (loads_ticket_ != 0 || wanted_loads_.empty() || phase_ == Phase::kJoining || most == 0 ||
+      load_pause_.due_ms() != UINT64_MAX) {
     return;
   }
-  loads_ = std::exchange(wanted_loads_, {});
   std::vector<uint32_t> devices;
-  for (const auto& [device, item] : loads_) {
-    devices.push_back(device);
+  while (devices.size() < most && !wanted_loads_.empty()) {
+    devices.push_back(wanted_loads_.begin()->first);
+    loads_.insert(wanted_loads_.extract(wanted_loads_.begin()));
   }
   loads_ticket_ = engine_.load(devices);
 }
@@ -192,10 +218,16 @@ void Front::take_loads(const EngineReply& reply, uint64_t now_ms) {
   std::map<uint32_t, Item> loaded = std::exchange(loads_, {});
   if (reply.outcome != EngineOutcome::kCommitted || reply.rows.size() != loaded.size()) {
     wanted_loads_.merge(loaded);
+    load_pause_.begin(now_ms);
     return;
   }
+  load_pause_.reset();
   size_t i = 0;
   for (const auto& [device, item] : loaded) {
+    if (gathered_.size() >= kBatchChangesMax) {  // more has gathered meanwhile: loaded once more when it has left
+      wanted_loads_.insert_or_assign(device, item);
+      continue;
+    }
     devices_.at(device).row = reply.rows[i++];
     if (sessions_.contains(item.session)) {
       judge_hello_of(item, now_ms);
@@ -244,14 +276,43 @@ void Front::reload_flight() {
   ticket_ = engine_.load(devices);
 }
 
-void Front::on_batch_reply(const EngineReply& reply) {
+// Whether the reply says what was asked. A batch of unknown outcome is asked for, which is something else.
+bool Front::is_answered(const EngineReply& reply) const {
   switch (phase_) {
     case Phase::kJoining:
-      if (reply.outcome != EngineOutcome::kCommitted) {
-        join();
-        return;
-      }
+      return reply.outcome == EngineOutcome::kCommitted;
+    case Phase::kResolving:
+      return reply.outcome != EngineOutcome::kUnknown;
+    case Phase::kReloading:
+      return reply.outcome == EngineOutcome::kCommitted && reply.rows.size() == flight_.size();
+    case Phase::kCommitting:
+    case Phase::kReady:
+      break;
+  }
+  return true;
+}
+
+void Front::call_again() {
+  if (phase_ == Phase::kJoining) {
+    join();
+  } else if (phase_ == Phase::kResolving) {
+    ticket_ = engine_.resolve(batch_.epoch, batch_.number);
+  } else if (phase_ == Phase::kReloading) {
+    reload_flight();
+  }
+}
+
+void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
+  if (!is_answered(reply)) {
+    pause_.begin(now_ms);
+    return;
+  }
+  pause_.reset();
+  switch (phase_) {
+    case Phase::kJoining:
+      // The versions may have been read since the join was executed.
       front_ = reply.front;
+      front_.open_version = std::max(front_.open_version, run_.version());
       phase_ = Phase::kReady;
       if (is_blind_) {
         reload_flight();
@@ -319,15 +380,13 @@ void Front::on_cut(const EngineReply& reply) {
 
 void Front::on_resolved(const EngineReply& reply) {
   switch (reply.outcome) {
-    case EngineOutcome::kUnknown:
-      ticket_ = engine_.resolve(batch_.epoch, batch_.number);
-      return;
     case EngineOutcome::kConflict:
       // Nobody can tell. The rows can: what is judged in them is answered by its first verdict. No batch of an epoch
       // before the one that is joined then can come any more.
       must_join_ = true;
       reload_flight();
       return;
+    case EngineOutcome::kUnknown:  // is_answered() has it
     case EngineOutcome::kCommitted:
     case EngineOutcome::kCut:
       break;
@@ -343,10 +402,6 @@ void Front::on_resolved(const EngineReply& reply) {
 }
 
 void Front::on_reloaded(const EngineReply& reply) {
-  if (reply.outcome != EngineOutcome::kCommitted || reply.rows.size() != flight_.size()) {
-    reload_flight();
-    return;
-  }
   size_t i = 0;
   for (auto& [device, decision] : flight_) {
     const DeviceRow& row = reply.rows[i];

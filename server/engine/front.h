@@ -7,7 +7,9 @@
 //                     Hello loads it                                     '-- unknown: asked, before anything else
 //
 // Pure: messages, replies of the engine and now_ms go in; actions and calls of the engine come out. No socket, thread
-// or clock. Each call has a reply within the engine's deadline, so no wait is without an end.
+// or clock. now_ms is to be the engine's clock, since nodes write it into rows that other nodes read. No engine gives
+// it yet. Each call has a reply within the engine's deadline. A call whose answer was lost is made again after a
+// CallPause, for as long as the engine is away: devices wait until then, each for its own deadline.
 //
 // Output commit rule: what depends on a change of a row leaves when the batch with that change is committed. A version
 // that a device hears of was read from the engine, where it is durable.
@@ -18,6 +20,7 @@
 #ifndef GRADSTREAM_SERVER_ENGINE_FRONT_H_
 #define GRADSTREAM_SERVER_ENGINE_FRONT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -31,6 +34,7 @@
 #include "server/coordinator/device_session.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/upload_rules.h"
+#include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
 #include "server/engine/followed_run.h"
 
@@ -41,6 +45,8 @@ inline constexpr size_t kBatchChangesMax = 512;
 // Whole messages of one session that wait to be judged, at most. Reason: a client has one under way and its report;
 // who sends more floods, and its session ends.
 inline constexpr size_t kWaitingMessagesMax = 8;
+// Rows of one load, at most. Reason: a batch of ready devices is not kept waiting by a thousand that have just dialled.
+inline constexpr size_t kLoadDevicesMax = 64;
 // A front asks for new versions so often, ms. Reason: a tenth of a second is short beside a round, and ten small reads
 // a second are nothing to an engine.
 inline constexpr uint64_t kVersionPollMs = 100;
@@ -92,12 +98,14 @@ class Front {
   // False: the reply is to no call of this front.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
-  uint64_t next_tick_ms() const { return poll_ms_; }
+  uint64_t next_tick_ms() const { return std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}); }
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
   const FollowedRun& run() const { return run_; }
   const FrontCounters& counters() const { return counters_; }
+  // Sessions that may go on when the front can.
+  size_t ready_count() const { return ready_.size(); }
   // Of the engine's versions, one did not follow: the node is of no more use.
   bool is_broken() const { return is_broken_; }
   void plant_for_test(FrontPlant plant) { plant_ = plant; }
@@ -112,6 +120,7 @@ class Front {
   struct Session {
     uint32_t device = 0;
     bool has_hello = false;
+    bool is_ready = false;  // its id is in ready_
     Intake intake;
     std::deque<Item> items;  // that wait
   };
@@ -144,6 +153,8 @@ class Front {
   void join();
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);
+  bool is_answered(const EngineReply& reply) const;
+  void call_again();
   void send_loads();
   void take_loads(const EngineReply& reply, uint64_t now_ms);
   void send_batch();
@@ -153,13 +164,14 @@ class Front {
   void on_cut(const EngineReply& reply);
   void on_resolved(const EngineReply& reply);
   void on_reloaded(const EngineReply& reply);
-  void on_batch_reply(const EngineReply& reply);
+  void on_batch_reply(const EngineReply& reply, uint64_t now_ms);
   void finish_flight();
   void judge_again(Decisions* decisions);
   void release(uint32_t device);
   void forget_if_gone(uint32_t device);
   void go_on(uint64_t now_ms);
   void wake(uint32_t device);
+  void make_ready(SessionId session);
   void advance(SessionId session, uint64_t now_ms);
 
   // ---- Decisions: server/engine/front_decisions.cc ----
@@ -193,6 +205,7 @@ class Front {
 
   Phase phase_ = Phase::kJoining;
   EngineTicket ticket_ = 0;  // of the phase's call
+  CallPause pause_;          // before that is made again
   FrontRow front_;           // as the engine said it last
   EngineBatch batch_;        // the one under way ...
   Decisions flight_;         // ... and what it is made of
@@ -200,7 +213,9 @@ class Front {
   std::map<uint32_t, Item> wanted_loads_;  // Hellos whose device's row is to be loaded ...
   std::map<uint32_t, Item> loads_;         // ... or is being loaded
   EngineTicket loads_ticket_ = 0;          // 0: none is
-  EngineTicket versions_ticket_ = 0;       // 0: nothing is asked
+  CallPause load_pause_;
+  CallPause version_pause_;
+  EngineTicket versions_ticket_ = 0;  // 0: nothing is asked
   uint64_t poll_ms_ = 0;
   uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
   std::vector<Real> values_;    // memory for those of one upload

@@ -27,5 +27,16 @@ TEST(CallPause, BeginsAnewBehindAnAnswer) {
   EXPECT_EQ(pause.take(), kCallPauseFirstMs);
 }
 
+TEST(CallPause, IsOverOnce) {
+  CallPause pause;
+  EXPECT_EQ(pause.due_ms(), UINT64_MAX);
+  EXPECT_FALSE(pause.end(1)) << "none has begun";
+  pause.begin(1000);
+  EXPECT_EQ(pause.due_ms(), 1000 + kCallPauseFirstMs);
+  EXPECT_FALSE(pause.end(pause.due_ms() - 1));
+  EXPECT_TRUE(pause.end(pause.due_ms()));
+  EXPECT_FALSE(pause.end(UINT64_MAX - 1)) << "it is over";
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -1,5 +1,9 @@
 #include "server/engine/front.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/test_node.h"
@@ -23,6 +27,72 @@ void publish(FakeHarness* engine, const RunParameters& parameters) {
   }
   ASSERT_EQ(leader.leader.counters().published, 1U);
 }
+
+// It knows nothing, or has an open task for each device and takes each batch; the first one only when nothing else is
+// to be answered.
+class AwayEngine : public EngineNode {
+ public:
+  EngineTicket join() override {
+    ++join_count;
+    EngineReply reply = made();
+    reply.front.epoch = 1;
+    return answer(reply);
+  }
+  EngineTicket load(const std::vector<uint32_t>& devices) override {
+    load_max = std::max(load_max, devices.size());
+    EngineReply reply = made();
+    reply.rows.resize(devices.size());
+    for (DeviceRow& row : reply.rows) {
+      row.task = {.sequence = 1, .is_open = true};
+    }
+    return answer(reply);
+  }
+  EngineTicket commit(const EngineBatch& batch) override {
+    batch_max = std::max(batch_max, batch.changes.size());
+    EngineReply reply = made();
+    reply.front.epoch = batch.epoch;
+    reply.front.batch = batch.number;
+    if (batch.number > 1) {
+      return answer(reply);
+    }
+    first_ = reply;
+    first_.ticket = ++call_count;
+    return call_count;
+  }
+  EngineTicket resolve(uint64_t, uint64_t) override { return answer(made()); }
+  EngineTicket take_lease() override { return answer(made()); }
+  EngineTicket read_sums(uint32_t) override { return answer(made()); }
+  EngineTicket seal(uint64_t, uint32_t) override { return answer(made()); }
+  EngineTicket publish(uint64_t, uint64_t, const PublishedVersion&) override { return answer(made()); }
+  EngineTicket read_versions(uint32_t) override { return answer(made()); }
+  std::vector<EngineReply> take_replies() override {
+    if (replies_.empty() && first_.ticket != 0) {
+      replies_.push_back(std::exchange(first_, {}));
+    }
+    return std::exchange(replies_, {});
+  }
+
+  bool is_away = true;
+  size_t join_count = 0;
+  size_t call_count = 0;
+  size_t load_max = 0;
+  size_t batch_max = 0;
+
+ private:
+  EngineReply made() const {
+    EngineReply reply;
+    reply.outcome = is_away ? EngineOutcome::kUnknown : EngineOutcome::kCommitted;
+    return reply;
+  }
+  EngineTicket answer(EngineReply reply) {
+    reply.ticket = ++call_count;
+    replies_.push_back(reply);
+    return reply.ticket;
+  }
+
+  std::vector<EngineReply> replies_;
+  EngineReply first_;
+};
 
 TEST(Front, AnAckLeavesWhenItsBatchIsCommitted) {
   FakeHarness engine;
@@ -123,6 +193,7 @@ TEST(Front, AnUnknownBatchIsAskedFor) {
         }
       }
       node.settle();
+      node.pass(kCallPauseFirstMs);  // then the question is put again
       EXPECT_EQ(node.front.counters().unknowns, 1U);
       ASSERT_NE(node.ack(1), nullptr);
       EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
@@ -144,6 +215,116 @@ TEST(Front, ANodeThatWasFencedJoinsAnew) {
   EXPECT_EQ(node.front.counters().cuts, 1U);
   ASSERT_NE(node.ack(1), nullptr);
   EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+// The answer to its join comes behind the versions that were published since.
+TEST(Front, AJoinThatIsAnsweredLateDoesNotTakeItBack) {
+  RunParameters parameters = scalar_parameters();
+  parameters.trigger->update_goal = 1;
+  FakeHarness engine;
+  TestNode other(&engine, "a", parameters);
+  const std::unique_ptr<EngineNode> node = engine.connect("b");
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kTestDevices, *node);
+  front.start(1000);
+  engine.settle();
+  EngineReply joined;
+  for (const EngineReply& reply : node->take_replies()) {
+    if (reply.front.epoch > 0) {
+      joined = reply;  // held back
+    } else {
+      EXPECT_TRUE(front.on_reply(reply, 1000));
+    }
+  }
+  ASSERT_EQ(joined.front.open_version, 0U);
+  other.upload(1, other.join(1));
+  other.settle();
+  publish(&engine, parameters);
+  front.on_tick(2000);
+  const auto answer = [&] {
+    engine.settle();
+    for (const EngineReply& reply : node->take_replies()) {
+      EXPECT_TRUE(front.on_reply(reply, 2000));
+    }
+  };
+  answer();
+  ASSERT_EQ(front.run().version(), 1U);
+  EXPECT_TRUE(front.on_reply(joined, 2000));
+  DeviceMessage hello = {};
+  hello.which_body = gs_DeviceMessage_hello_tag;
+  hello.body.hello = good_hello(20);
+  front.on_message(9, 2, hello, 2000);
+  answer();
+  const std::vector<FrontAction> actions = front.take_actions();
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(actions[0].message.body.welcome.version, 1U);
+}
+
+// Its calls are made again after pauses that grow to a second.
+TEST(Front, AnEngineThatIsAwayIsNotFlooded) {
+  const RunParameters parameters = scalar_parameters();
+  AwayEngine node;
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kTestDevices, node);
+  front.start(1000);
+  std::vector<uint64_t> joins_ms;
+  size_t join_count = 0;
+  for (uint64_t now_ms = 1000; now_ms < 6000; ++now_ms) {
+    if (node.join_count > join_count) {
+      joins_ms.push_back(now_ms - 1000);
+      join_count = node.join_count;
+    }
+    for (const EngineReply& reply : node.take_replies()) {
+      EXPECT_TRUE(front.on_reply(reply, now_ms));
+    }
+    if (now_ms >= front.next_tick_ms()) {
+      front.on_tick(now_ms);
+    }
+  }
+  // A join is seen, and answered, in the millisecond behind its call.
+  EXPECT_EQ(joins_ms, (std::vector<uint64_t>{0, 51, 152, 353, 754, 1555, 2556, 3557, 4558}));
+  EXPECT_LT(node.call_count, 40U);
+}
+
+// A session that ends while the front is behind leaves nothing that waits.
+TEST(Front, AClosedSessionWaitsForNothing) {
+  const RunParameters parameters = scalar_parameters();
+  AwayEngine node;
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kTestDevices, node);
+  front.start(1000);
+  DeviceMessage hello = {};
+  hello.which_body = gs_DeviceMessage_hello_tag;
+  hello.body.hello = good_hello(20);
+  for (SessionId session = 1; session <= 100; ++session) {
+    front.on_message(session, 1, hello, 1000);
+    front.on_message(session, 1, hello, 1000);
+    EXPECT_EQ(front.ready_count(), 1U);
+    front.on_session_closed(session);
+    EXPECT_EQ(front.ready_count(), 0U);
+  }
+}
+
+// More devices dial at once than one load has, and all of them have lost a task: no batch is larger than it may be.
+TEST(Front, LoadsAndBatchesAreBounded) {
+  const RunParameters parameters = scalar_parameters();
+  constexpr uint32_t kMany = 700;
+  AwayEngine node;
+  node.is_away = false;
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kMany, node);
+  front.start(1000);
+  DeviceMessage hello = {};
+  hello.which_body = gs_DeviceMessage_hello_tag;
+  hello.body.hello = good_hello(20);
+  hello.body.hello.lost_task_sequence = 1;
+  for (uint32_t device = 0; device < kMany; ++device) {
+    front.on_message(device + 1, device, hello, 1000);
+  }
+  for (int i = 0; i < 100; ++i) {
+    for (const EngineReply& reply : node.take_replies()) {
+      EXPECT_TRUE(front.on_reply(reply, 1000));
+    }
+  }
+  EXPECT_EQ(node.load_max, kLoadDevicesMax);
+  EXPECT_EQ(node.batch_max, kBatchChangesMax) << "the first batch is held back, and the next one gathers";
+  EXPECT_EQ(front.take_actions().size(), kMany) << "each has its Welcome";
 }
 
 TEST(Front, EndsTheSessionOfAPeerThatFloods) {

@@ -40,6 +40,12 @@ class TestNode {
       is_at_rest = replies.empty();
     }
   }
+  // Time goes by; then the same.
+  void pass(uint64_t time_ms) {
+    now_ms += time_ms;
+    front.on_tick(now_ms);
+    settle();
+  }
   // Without an answer of the engine.
   void say(uint32_t device, const DeviceMessage& message) {
     front.on_message(session(device), device, message, now_ms);
