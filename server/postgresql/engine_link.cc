@@ -412,7 +412,7 @@ Objection EngineLink::take_guard(const pg_result* result) {
     return {};
   }
   PgTable table(result);
-  const Objection objection = check_standby_names(table.text(0, 0));
+  Objection objection = check_standby_names(table.text(0, 0));
   const uint64_t settings_time = table.number(0, 1);
   is_doubtful_ = is_doubtful_ || objection || settings_time != settings_time_;
   settings_time_ = settings_time;

@@ -238,6 +238,7 @@ TEST_F(EnginePostgres, TellsNoVersionThatTheStandbyLacks) {
   PostgresEngine reader(harness.io(), harness.options("b"));
   EXPECT_TRUE(harness.wait(reader, reader.read_versions(1)).versions.empty());
   const uint64_t term = node.wait(node.engine.take_lease()).lease.term;
+  ASSERT_EQ(node.wait(node.engine.seal(term, 0)).outcome, EngineOutcome::kCommitted);
   cluster().end_standby();
   const EngineTicket ticket = node.engine.publish(term, 0, {1, {7}});
   run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
