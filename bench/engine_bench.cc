@@ -205,8 +205,12 @@ class EngineCommitter final : public Committer {
   }
   bool publish(uint32_t version) {
     const EngineReply lease = wait(engine_.take_lease());
-    return lease.outcome == EngineOutcome::kCommitted &&
-           wait(engine_.publish(lease.lease.term, {version, {1}})).outcome == EngineOutcome::kCommitted;
+    if (lease.outcome != EngineOutcome::kCommitted ||
+        wait(engine_.seal(lease.lease.term, version - 1)).outcome != EngineOutcome::kCommitted) {
+      return false;
+    }
+    const uint64_t sum_count = wait(engine_.read_sums(version - 1)).sums.size();
+    return wait(engine_.publish(lease.lease.term, sum_count, {version, {1}})).outcome == EngineOutcome::kCommitted;
   }
   std::string trouble() const override { return engine_.trouble(); }
 
