@@ -89,7 +89,7 @@ class Run:
                 if self.server.running and time.monotonic() < deadline:
                     continue
                 raise Failure(f"no end, or none within {RUN_SECONDS_MAX} s; the server's last lines:\n" +
-                              "\n".join(list(self.server.lines)[-15:]))
+                              "\n".join(self.server.lines[-15:]))
         finally:
             for process in [*self.clients, *([self.server] if self.server else [])]:
                 process.stop()

@@ -106,7 +106,7 @@ def play(rounds, seconds):
             status = program.wait(START_SECONDS_MAX + rounds * len(BATCHES) * len(SIDES) * turn_seconds)
             if status != 0:
                 raise Failure(f"gradstream-engine-bench: exit status {status}:\n" +
-                              "\n".join(list(program.lines)[-20:]))
+                              "\n".join(program.lines[-20:]))
         finally:
             program.stop()
     return turns

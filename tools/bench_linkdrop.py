@@ -154,7 +154,7 @@ def play(story, rounds=ROUNDS_MAX):
         except Failure as failure:
             drops = f" ({run.proxy.drops} drops, {run.proxy.byte_count} bytes)" if run.proxy else ""
             lines = [f"    {process.name}: {line}" for process in (run.device, run.server)
-                     for line in list(process.lines)[-10:]]
+                     for line in process.lines[-10:]]
             raise Failure("\n".join([f"{failure}{drops}", *lines])) from failure
         finally:
             run.stop()

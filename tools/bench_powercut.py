@@ -145,7 +145,7 @@ def play(name, rounds, plan):
         try:
             made, digest = run.play(plan)
         except Failure as failure:
-            lines = "\n".join(f"    server: {line}" for line in list(run.server.lines)[-12:])
+            lines = "\n".join(f"    server: {line}" for line in run.server.lines[-12:])
             raise Failure(f"{failure}\n{lines}") from failure
         finally:
             run.server.stop()

@@ -58,7 +58,7 @@ def make(config, updates):
         made = program.wait_for_line("made:", MAKING_SECONDS_MAX)
         if made is None or program.wait(WAIT_SECONDS) != 0:
             raise Failure(f"the journal is not made ({MAKING_SECONDS_MAX} s at most):\n" +
-                          "\n".join(list(program.lines)[-20:]))
+                          "\n".join(program.lines[-20:]))
         return fleet.fields(made)
     finally:
         program.kill()
@@ -70,11 +70,11 @@ def start(config):
     server = fleet.Process("server", [fleet.SERVER, "serve", "--config", config])
     try:
         if not server.wait_for_line("event=listening", WAIT_SECONDS):
-            raise Failure("\n".join(list(server.lines)[-20:]))
+            raise Failure("\n".join(server.lines[-20:]))
         seconds = time.monotonic() - began
         recovered = server.wait_for_line("event=run_recovered", WAIT_SECONDS)
         if not recovered:
-            raise Failure("\n".join(list(server.lines)[-20:]))
+            raise Failure("\n".join(server.lines[-20:]))
         return seconds, fleet.fields(recovered)["digest"]
     finally:
         server.stop()

@@ -64,7 +64,7 @@ class Failure(Exception):
 
 
 def last_lines(*processes):
-    return "\n".join(f"    {process.name}: {line}" for process in processes for line in list(process.lines)[-8:])
+    return "\n".join(f"    {process.name}: {line}" for process in processes for line in process.lines[-8:])
 
 
 class Run:

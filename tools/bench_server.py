@@ -183,7 +183,7 @@ class Peer:
         try:
             if not self.process.wait_for_line(text, seconds):
                 raise Failure(f"{self.process.name} does not say '{text}' within {seconds} s:\n" +
-                              "\n".join(list(self.process.lines)[-5:]))
+                              "\n".join(self.process.lines[-5:]))
         except BaseException:
             self.stop()
             raise
@@ -285,8 +285,8 @@ def answer(load, peer, event, seconds):
     """The fields of the load's line. Raises Failure where it does not come, or where devices are lost or refused."""
     line = load.wait_for_line(event, seconds)
     if line is None:
-        raise Failure(f"{event} did not come:\n" + "\n".join([*load.lines, *list(peer.lines)[-5:]]))
-    load.lines.clear()
+        raise Failure(f"{event} did not come:\n" + "\n".join([*load.lines, *peer.lines[-5:]]))
+    load.forget_lines()
     found = fleet.fields(line)
     if int(found["lost"]) > 0 or int(found.get("refused", 0)) > 0:
         raise Failure(f"devices were lost or refused: {line}")
@@ -398,7 +398,7 @@ def restart(count, threads):
         listening = time.monotonic()
         line = load.wait_for_line("event=returned", RETURN_SECONDS_MAX + 30)
         if line is None:
-            raise Failure("the fleet says nothing:\n" + "\n".join(list(load.lines)[-5:]))
+            raise Failure("the fleet says nothing:\n" + "\n".join(load.lines[-5:]))
         found = fleet.fields(line)
         processor = again.processor_seconds()
         load.type("quit\n")

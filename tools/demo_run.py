@@ -158,7 +158,7 @@ class DemoRun:
             self.rounds[int(values["version"])] = values
 
     def last_lines(self, process, count=15):
-        return "\n".join(f"    {process.name}: {line}" for line in list(process.lines)[-count:])
+        return "\n".join(f"    {process.name}: {line}" for line in process.lines[-count:])
 
     def watch(self):
         """Judges the model of every version as it appears."""

@@ -175,7 +175,7 @@ def measure_postgresql(programs, seconds):
         server = PostgreSql("postgresql", as_user(postgres_command(programs, home), user), cwd=home)
         try:
             if not server.wait_for_line("ready to accept connections", START_SECONDS_MAX):
-                raise RuntimeError("PostgreSQL does not run:\n" + "\n".join(list(server.lines)[-5:]))
+                raise RuntimeError("PostgreSQL does not run:\n" + "\n".join(server.lines[-5:]))
             fleet.command([programs / "psql", "-h", home, "-U", ROLE, "-q", "-c", TABLE, "postgres"], "CREATE TABLE")
             return _drive(programs, home, server.pid, seconds)
         finally:
@@ -194,7 +194,7 @@ def _drive(programs, home, pid, seconds):
     load = fleet.Process("pgbench", pgbench_command(programs, home, all_seconds), take)
     try:
         if load.wait(all_seconds + LATE_SECONDS_MAX) != 0:
-            raise RuntimeError("pgbench failed:\n" + "\n".join(list(load.lines)[-5:]))
+            raise RuntimeError("pgbench failed:\n" + "\n".join(load.lines[-5:]))
         return commits_per_cpu_s(marks, seconds)
     finally:
         load.kill()
@@ -210,7 +210,7 @@ def start_nats(home):
     server = fleet.Process("nats", [NATS_SERVER, "-c", config])
     try:
         if not server.wait_for_line("Server is ready", START_SECONDS_MAX):
-            raise RuntimeError("NATS does not run:\n" + "\n".join(list(server.lines)[-5:]))
+            raise RuntimeError("NATS does not run:\n" + "\n".join(server.lines[-5:]))
         create_stream(port, home / "ca.pem")
     except BaseException:
         server.stop()

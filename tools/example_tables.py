@@ -278,7 +278,7 @@ class TableRun:
 
     def why(self):
         """Lines of the server that say why a run stands still."""
-        lines = list(self.processes[0].lines)
+        lines = self.processes[0].lines
         found = [line for line in lines if re.search("warning|refused|stalled|outlier|diverged", line)]
         return "\n".join(f"    {line}" for line in (found or lines)[-6:])
 

@@ -103,7 +103,7 @@ class NetworkCase:
         digests = set()
         for process in self.processes[1:]:
             line = process.wait_for_line("event=finished", CASE_SECONDS_MAX)
-            digests.add(fleet.fields(line)["digest"] if line else f"{process.name} {list(process.lines)[-2:]}")
+            digests.add(fleet.fields(line)["digest"] if line else f"{process.name} {process.lines[-2:]}")
         holds = digests == {self.digest}
         verdict = "holds          " if holds else "DOES NOT HOLD  "
         print(f"network    {verdict}{self.key}: over TLS {' '.join(digests)}, simulated {self.digest}, "

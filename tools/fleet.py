@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("GS_BUILD_DIR", ROOT / "build" / "dev"))  # ctest names the tree under test
 SERVER = BUILD / "server" / "gradstream"
 CLIENT = BUILD / "boards" / "posix" / "gradstream-client"
+LINES_MAX = 2000  # of a child's output that are kept: a test's whole, and a bound for a server that runs for days
 BUILD_LINES_MAX = 60  # of a build that failed, as its message shows them
 STOP_SECONDS = 10  # between SIGTERM and SIGKILL: the server drains, a device finishes its step
 _LINE = re.compile(r'([a-z_0-9]+)=("[^"]*"|\S+)')
@@ -47,12 +48,12 @@ def free_port():
 
 
 class Process:
-    """A child whose output lines are kept (the last 2,000) and, if wanted, handed to a listener as they come."""
+    """A child whose output lines are kept (the last LINES_MAX) and, if wanted, handed to a listener as they come."""
 
     def __init__(self, name, command, listener=None, cwd=ROOT):
         self.name = name
         self.command = [str(part) for part in command]
-        self.lines = collections.deque(maxlen=2000)
+        self._lines = collections.deque(maxlen=LINES_MAX)
         self._listener = listener
         self._news = threading.Condition()
         self._ended = False  # no further line will come
@@ -66,13 +67,24 @@ class Process:
         for line in self._child.stdout:
             line = line.rstrip("\n")
             with self._news:
-                self.lines.append(line)
+                self._lines.append(line)
                 self._news.notify_all()
             if self._listener:
                 self._listener(line)
         with self._news:
             self._ended = True
             self._news.notify_all()
+
+    @property
+    def lines(self):
+        """The lines so far, as a list of the caller's own: a line that comes meanwhile changes nothing in it."""
+        with self._news:
+            return list(self._lines)
+
+    def forget_lines(self):
+        """Drops the lines so far, so that wait_for_line finds those alone that are yet to come."""
+        with self._news:
+            self._lines.clear()
 
     def type(self, text):
         """Hands text to its input."""
@@ -117,7 +129,7 @@ class Process:
         deadline = time.monotonic() + seconds
         with self._news:
             while True:
-                found = next((line for line in self.lines if text in line), None)
+                found = next((line for line in self._lines if text in line), None)
                 left = deadline - time.monotonic()
                 if found is not None or self._ended or left <= 0:
                     return found

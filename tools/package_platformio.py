@@ -123,7 +123,7 @@ def train(program, home):
         digest = fleet.fields(said).get("digest", "none")
         same = any(f"digest={digest}" in line for line in native.lines)
         if status != (0, 0) or f"version={ROUNDS} folded={ROUNDS} mismatches=0 " not in said or not same:
-            tails = ["\n".join(list(process.lines)[-12:]) for process in processes]
+            tails = ["\n".join(process.lines[-12:]) for process in processes]
             raise Failure(f"the program of PlatformIO did not train {ROUNDS} rounds (exit status {status}):\n"
                           + "\n--\n".join(tails))
         return said

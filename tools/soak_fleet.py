@@ -80,7 +80,7 @@ class Life:
         self.server = bench_server.Peer(fleet.Process("server", [fleet.SERVER, "serve", "--config", self.config],
                                                       self._hear))
         if not self.server.process.wait_for_line("event=listening", seconds):
-            raise Failure("the server does not listen:\n" + "\n".join(list(self.server.process.lines)[-5:]))
+            raise Failure("the server does not listen:\n" + "\n".join(self.server.process.lines[-5:]))
 
     def _hear(self, line):
         if "event=round_closed" in line:
@@ -102,7 +102,7 @@ class Life:
         self.server.stop()
         line = next((line for line in reversed(self.server.process.lines) if "event=counters" in line), None)
         if line is None:
-            raise Failure("the server did not end:\n" + "\n".join(list(self.server.process.lines)[-5:]))
+            raise Failure("the server did not end:\n" + "\n".join(self.server.process.lines[-5:]))
         return fleet.fields(line)
 
 
@@ -115,13 +115,13 @@ def live(life, seed, seconds, look_count, identities):
     looks = []
     try:
         if load.wait_for_line("event=connected", 120) is None:
-            raise Failure("the fleet does not connect:\n" + "\n".join(list(load.lines)[-3:]))
+            raise Failure("the fleet does not connect:\n" + "\n".join(load.lines[-3:]))
         for _ in range(look_count):
-            load.lines.clear()
+            load.forget_lines()
             load.type(f"days {seconds / look_count:.1f} {LEAVING_SHARE}\n")
             line = load.wait_for_line("event=load", seconds / look_count + END_SECONDS_MAX)
             if line is None:
-                raise Failure("the fleet says nothing:\n" + "\n".join(list(life.server.process.lines)[-5:]))
+                raise Failure("the fleet says nothing:\n" + "\n".join(life.server.process.lines[-5:]))
             found = fleet.fields(line)
             if int(found["lost"]) > 0 or int(found["refused"]) > 0:
                 raise Failure(f"sessions lost or updates refused: {line}")

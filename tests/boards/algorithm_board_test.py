@@ -159,7 +159,7 @@ def play(folder, home, kind, keys, has_board):
                                                    "--no-floors"])
         ends = [processes[f"device{device}"].wait_for_line("event=finished", SECONDS_MAX) for device in range(2)]
         if None in ends:
-            lines = [f"{name}: {line}" for name, process in processes.items() for line in list(process.lines)[-8:]]
+            lines = [f"{name}: {line}" for name, process in processes.items() for line in process.lines[-8:]]
             raise SystemExit("FAIL: without an end:\n" + "\n".join(lines))
         # A device may have its end before the server's log has the line.
         last = f"event=round_closed version={version_count_of(keys)} "

@@ -36,7 +36,7 @@ FAULTS = (("hang", HUNG, "watchdog"),
 
 
 def fail(what, *processes):
-    lines = [f"    {process.name}: {line}" for process in processes for line in list(process.lines)[-20:]]
+    lines = [f"    {process.name}: {line}" for process in processes for line in process.lines[-20:]]
     raise SystemExit("\n".join([f"FAIL: {what}", *lines]))
 
 
@@ -69,7 +69,7 @@ class Trial:
 
     def wait_for_round(self):
         """The next one that closes."""
-        versions = [int(fleet.fields(line)["version"]) for line in list(self.server.lines)
+        versions = [int(fleet.fields(line)["version"]) for line in self.server.lines
                     if "event=round_closed " in line]
         self.expect(self.server, f"event=round_closed version={max(versions, default=0) + 1} ")
 
@@ -93,7 +93,7 @@ class Trial:
         for word, line, cause in FAULTS:
             if line == HUNG and self.name.startswith("riscv"):
                 continue  # QEMU's machine has no watchdog
-            self.board.lines.clear()
+            self.board.forget_lines()
             self.board.type(word + "\n")
             if line != HUNG or self.name != "rp2040":
                 self.expect(self.board, line)

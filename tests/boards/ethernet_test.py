@@ -81,13 +81,13 @@ class Bench:
         deadline = time.monotonic() + LINE_SECONDS_MAX
         seen = getattr(process, "seen", 0)
         for text in texts:
-            while not any(text in line for line in list(process.lines)[seen:]):
+            while not any(text in line for line in process.lines[seen:]):
                 if time.monotonic() > deadline or not process.running:
                     lines = [f"    {other}: {line}" for other, process in self.processes.items()
-                             for line in list(process.lines)[-12:]]
+                             for line in process.lines[-12:]]
                     raise SystemExit("\n".join([f"FAIL: {name} does not say {text}", *lines]))
                 time.sleep(0.05)
-            lines = list(process.lines)
+            lines = process.lines
             seen = process.seen = next(i for i in range(seen, len(lines)) if text in lines[i]) + 1
         return process.lines[seen - 1]
 

@@ -28,11 +28,11 @@ def expect(board, text):
 
 def wait_for_version(server, version):
     if server.wait_for_line(f"event=round_closed version={version} ", SECONDS_MAX) is None:
-        raise SystemExit("\n".join(["FAIL: the board does not train:", *list(server.lines)[-20:]]))
+        raise SystemExit("\n".join(["FAIL: the board does not train:", *server.lines[-20:]]))
 
 
 def last_version(server):
-    return max(int(fleet.fields(line)["version"]) for line in list(server.lines) if "event=round_closed" in line)
+    return max(int(fleet.fields(line)["version"]) for line in server.lines if "event=round_closed" in line)
 
 
 def main():

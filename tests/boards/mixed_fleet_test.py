@@ -109,7 +109,7 @@ class MixedFleet:
 
     def fail(self, what):
         lines = [f"    {name}: {line}" for name, process in self.processes.items()
-                 for line in list(process.lines)[-6:]]
+                 for line in process.lines[-6:]]
         raise SystemExit("FAIL: " + "\n".join([what, *lines]))
 
     def play(self, restarts):

@@ -95,7 +95,7 @@ class Fleet:
     def wait(self, name, text):
         line = self.processes[name].wait_for_line(text, SECONDS_MAX)
         if line is None:
-            lines = [f"{who}: {line}" for who, process in self.processes.items() for line in list(process.lines)[-8:]]
+            lines = [f"{who}: {line}" for who, process in self.processes.items() for line in process.lines[-8:]]
             raise SystemExit(f"FAIL: {name} never said {text}:\n" + "\n".join(lines))
         return line
 

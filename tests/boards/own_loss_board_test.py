@@ -86,7 +86,7 @@ def play(folder, home, keys, kinds):
             processes[name] = fleet.Process(name, [*words, *shared])
         ends = [processes[f"device{device}"].wait_for_line("event=finished", SECONDS_MAX) for device in range(3)]
         if None in ends:
-            lines = [f"{name}: {line}" for name, process in processes.items() for line in list(process.lines)[-8:]]
+            lines = [f"{name}: {line}" for name, process in processes.items() for line in process.lines[-8:]]
             raise SystemExit("FAIL: without an end:\n" + "\n".join(lines))
         rounds = [line for line in processes["server"].lines if "event=round_closed" in line]
         return [fleet.fields(end) for end in ends], [fleet.fields(line) for line in rounds]

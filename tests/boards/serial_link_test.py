@@ -120,7 +120,7 @@ class Host:
     def expect(self, process, text):
         line = process.wait_for_line(text, SECONDS_MAX)
         if line is None:
-            lines = [f"    {one.name}: {line}" for one in (self.board, self.server) for line in list(one.lines)[-8:]]
+            lines = [f"    {one.name}: {line}" for one in (self.board, self.server) for line in one.lines[-8:]]
             raise Failure("\n".join([f"the {process.name} does not say {text}", *lines]))
         return line
 

@@ -147,7 +147,7 @@ class Form:
 
     def last_lines(self):
         return "\n".join(f"    {name}: {line}" for name, process in self.processes.items()
-                         for line in list(process.lines)[-8:])
+                         for line in process.lines[-8:])
 
 
 def play(name, rounds):

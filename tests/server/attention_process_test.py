@@ -84,7 +84,7 @@ class Fleet(stall.Fleet):
                 break
             self.server.wait(0.1)
         check(self.has_next_version(),
-              f"run 2 has no version after {BACK_SECONDS_MAX} s:\n" + "\n".join(list(self.server.lines)[-20:]))
+              f"run 2 has no version after {BACK_SECONDS_MAX} s:\n" + "\n".join(self.server.lines[-20:]))
         self.wait_until(lambda: json.loads(self.get("/status")[1])["run"]["number"] == 2, "run 2 is not served")
         runs = json.loads(self.get("/status/runs")[1])
         check([run["number"] for run in runs["runs"]] == [1, 2] and runs["served"] == 2, runs)
@@ -95,7 +95,7 @@ class Fleet(stall.Fleet):
         check(f"versions={first['versions']}" in listed and ' UTC"' in listed, listed)
 
     def has_next_version(self):
-        lines = list(self.server.lines)
+        lines = self.server.lines
         begin = next((i for i, line in enumerate(lines) if "event=next_run" in line), len(lines))
         return any("event=round_closed version=1 " in line for line in lines[begin:])
 

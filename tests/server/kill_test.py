@@ -94,7 +94,7 @@ class Run:
             if None in ends:
                 silent = [self.devices[index] for index, end in enumerate(ends) if end is None]
                 lines = [f"    {process.name}: {line}" for process in [self.server, *silent]
-                         for line in list(process.lines)[-12:]]
+                         for line in process.lines[-12:]]
                 raise SystemExit("FAIL: the run did not come to its end:\n" + "\n".join(lines))
         finally:
             for process in [*self.devices, self.server]:
@@ -150,7 +150,7 @@ def half_open_peers(run, count):
 
 def stand_in_line(run, deadline):
     if run.server.wait_for_line("event=listening", max(1, deadline - time.monotonic())) is None:
-        raise SystemExit("FAIL: the server does not listen:\n" + "\n".join(list(run.server.lines)[-12:]))
+        raise SystemExit("FAIL: the server does not listen:\n" + "\n".join(run.server.lines[-12:]))
     with half_open_peers(run, HALF_OPEN_PEERS):
         while run.wait_for_news(1, deadline):
             pass

@@ -72,7 +72,7 @@ class Run:
     def serve(self, *more):
         self.server = fleet.Process("server", [fleet.SERVER, "serve", "--create", *self.config, *more])
         self.processes.append(self.server)
-        assert self.server.wait_for_line("event=http_listening", SECONDS_MAX) is not None, list(self.server.lines)
+        assert self.server.wait_for_line("event=http_listening", SECONDS_MAX) is not None, self.server.lines
 
     def start_devices(self):
         parts, mean = digits.shards(len(self.delays))
@@ -111,7 +111,7 @@ class Run:
     def wait_until(self, holds, what):
         deadline = time.monotonic() + SECONDS_MAX
         while not holds(self.status()):
-            assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s: {list(self.server.lines)[-5:]}"
+            assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s: {self.server.lines[-5:]}"
             time.sleep(0.1)
 
     def stop(self):

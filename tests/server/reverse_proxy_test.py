@@ -78,7 +78,7 @@ def serve(home, http, *more):
                       f'database = "{home}/gradstream.db"\n'
                       '[run]\nname = "proxy"\nproblem = "kpca"\nrows = 4\ncols = 2\ndevice_count = 1\n')
     process = fleet.Process("server", [fleet.SERVER, "serve", "--create", "--config", config, *more])
-    check(process.wait_for_line("event=http_listening", SECONDS_MAX), f"the server listens: {list(process.lines)[-3:]}")
+    check(process.wait_for_line("event=http_listening", SECONDS_MAX), f"the server listens: {process.lines[-3:]}")
     return process
 
 
@@ -94,7 +94,7 @@ def start_nginx(home, http):
         with contextlib.suppress(OSError):
             ask(port, "/healthz")
             return process, port
-        check(process.running and time.monotonic() < deadline, f"nginx listens: {list(process.lines)[-3:]}")
+        check(process.running and time.monotonic() < deadline, f"nginx listens: {process.lines[-3:]}")
         time.sleep(0.05)
 
 

@@ -83,7 +83,7 @@ class Fleet:
 
     def expect(self, process, text):
         line = process.wait_for_line(text, STALL_SECONDS_MAX)
-        check(line is not None, f"{process.name} never says {text}:\n" + "\n".join(list(process.lines)[-20:]))
+        check(line is not None, f"{process.name} never says {text}:\n" + "\n".join(process.lines[-20:]))
         return line
 
     def get(self, path):
@@ -99,7 +99,7 @@ class Fleet:
             if holds():
                 return
             self.server.wait(0.1)
-        raise SystemExit(f"FAIL: {what}; the server said\n" + "\n".join(list(self.server.lines)[-20:]))
+        raise SystemExit(f"FAIL: {what}; the server said\n" + "\n".join(self.server.lines[-20:]))
 
     def expect_cause(self, cause, *words):
         """In the four places of the server."""

@@ -157,8 +157,8 @@ def check_pack(folder):
                                           folder / "pump.identity", "--data", folder / f"{name}.csv"])
         ended = client.wait(BOARD_SECONDS_MAX)
         client.stop()
-        assert ended == DATA_REFUSED, f"{name}: {ended}\n{list(client.lines)}"
-        assert any(f"{name}.csv" in line and words in line for line in client.lines), list(client.lines)
+        assert ended == DATA_REFUSED, f"{name}: {ended}\n{client.lines}"
+        assert any(f"{name}.csv" in line and words in line for line in client.lines), client.lines
 
 
 def check_board(folder):
@@ -177,7 +177,7 @@ def check_board(folder):
                                         folder / f"{name}.gsd"])
         ended = board.wait(BOARD_SECONDS_MAX)
         board.stop()
-        assert ended == status and any(words in line for line in board.lines), f"{name}: {ended}\n{list(board.lines)}"
+        assert ended == status and any(words in line for line in board.lines), f"{name}: {ended}\n{board.lines}"
 
 
 def main():

@@ -114,7 +114,7 @@ def train(root, home):
     with contextlib.ExitStack() as ending:
         server = fleet.Process("server", container.words("/usr/bin/gradstream", *commands["server"]))
         ending.callback(server.kill)
-        assert server.wait_for_line("event=http_listening", SECONDS_MAX), list(server.lines)
+        assert server.wait_for_line("event=http_listening", SECONDS_MAX), server.lines
         health = container.run(*commands["health"])
         assert health.returncode == 0 and "alive=yes" in health.stdout, health.stdout
         claim = container.run("/usr/bin/gradstream", *commands["enrol"])
@@ -129,9 +129,9 @@ def train(root, home):
         for client in clients:
             ending.callback(client.kill)
         for client in clients:
-            assert client.wait(SECONDS_MAX) == 0, (client.name, list(client.lines)[-20:], list(server.lines)[-20:])
-        assert server.wait_for_line(f"event=version version={ROUNDS} ", 0), list(server.lines)[-20:]
-        assert server.stop() == 0, list(server.lines)[-20:]
+            assert client.wait(SECONDS_MAX) == 0, (client.name, client.lines[-20:], server.lines[-20:])
+        assert server.wait_for_line(f"event=version version={ROUNDS} ", 0), server.lines[-20:]
+        assert server.stop() == 0, server.lines[-20:]
     assert container.run(*commands["health"]).returncode == 5, "it is alive after its end"
 
 
