@@ -337,8 +337,8 @@ TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
     crowded.server.listener.connection_count_max = 4;
     crowded.run.trigger->device_count = 8;
     crowded.run.trigger->update_goal = goal;
-    // Where two of eight close a round, chance needs many of them to give each device its share: after 60 one device had
-    // 2.7 times as much as another, after 180 at most 1.6 times.
+    // Two of eight close a round, so that chance takes many rounds to give each its share. After 60 rounds one device
+    // had 2.7 times as much as another, and after 180 at most 1.6 times.
     crowded.run.trigger->round_count = goal == 0 ? 10 : 180;
     crowded.run.pace->retry_min_ms = 1;
     crowded.run.pace->retry_max_ms = 2;
