@@ -168,6 +168,8 @@ class Bench:
                 run.start_client(index, power)
             ends = run.play()
             spent = run.processor_seconds()
+            # A client may have its end before the server's log has the line.
+            run.server.wait_for_line(f"event=round_closed version={rounds} ", LISTEN_SECONDS_MAX)
             missing = {warm, rounds} - run.closed.keys()
             if missing:
                 raise Failure(f"the server says nothing of the rounds {sorted(missing)}:\n" + last_lines(run.server))

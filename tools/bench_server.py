@@ -159,8 +159,11 @@ class Peer:
 
     def processor_seconds(self):
         """Of all its threads. In nanoseconds, where /proc/PID/stat counts hundredths of a second."""
-        tasks = pathlib.Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
+        nanoseconds = 0
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+                nanoseconds += int((task / "schedstat").read_text(encoding="ascii").split()[0])
+        return nanoseconds / 1e9
 
     def coordinator_seconds(self):
         """Of its first thread, on which the server decides, and does all else where it has io_threads = 1."""

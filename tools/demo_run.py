@@ -268,8 +268,8 @@ def say_found(sentences, files, modes):
 
 def stay(run):
     """Until Ctrl-C or SIGTERM; raises Failure where the server ends before."""
-    print(f"The page: http://127.0.0.1:{run.page_port}/ stays until Ctrl-C.", flush=True)
-    try:
+    try:  # who reads the line may send the signal at once
+        print(f"The page: http://127.0.0.1:{run.page_port}/ stays until Ctrl-C.", flush=True)
         while run.server.running:
             time.sleep(0.1)
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ import collections
 import ctypes
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -22,8 +23,12 @@ CLIENT = BUILD / "boards" / "posix" / "gradstream-client"
 LINES_MAX = 2000  # of a child's output that are kept: a test's whole, and a bound for a server that runs for days
 BUILD_LINES_MAX = 60  # of a build that failed, as its message shows them
 STOP_SECONDS = 10  # between SIGTERM and SIGKILL: the server drains, a device finishes its step
+PORT_MIN, PORT_END = 10240, 65536  # below it services have ports of their own
+PORT_TRIES_MAX = 1000  # draws of a port, of which nearly each is free
+_PORT_RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LINE = re.compile(r'([a-z_0-9]+)=("[^"]*"|\S+)')
 _PR_SET_PDEATHSIG = 1
+_claims = []  # sockets whose names say which ports are this process's, until it ends
 
 
 def _die_with_parent():
@@ -40,11 +45,47 @@ def fields(line):
     return {key: value.strip('"') for key, value in _LINE.findall(line)}
 
 
-def free_port():
-    """A port of 127.0.0.1 that was free a moment ago."""
+def _claim(port):
+    """Whether no other process has claimed the port: the name of a socket is taken once in a network namespace."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0gradstream-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _claims.append(claim)
+    return True
+
+
+def _is_free(port):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports():
+    """Those to draw from: what the kernel hands out to nobody, or all where that is next to nothing."""
+    begin, end = map(int, _PORT_RANGE.read_text(encoding="ascii").split())
+    kept = [port for port in range(PORT_MIN, PORT_END) if not begin <= port <= end]
+    return kept if len(kept) >= PORT_TRIES_MAX else range(PORT_MIN, PORT_END)
+
+
+def free_port():
+    """A port of 127.0.0.1 that is free, and that no other call gets as long as this process lives.
+
+    So a server comes back to its port after its end. The kernel hands the ports of a range of its own out, to whoever
+    connects and to whoever binds port 0. One of these may be taken before a server is there, and this is none of them.
+    Raises RuntimeError where none is found.
+    """
+    ports, draw = _ports(), random.SystemRandom()
+    for _ in range(PORT_TRIES_MAX):
+        port = draw.choice(ports)
+        if _is_free(port) and _claim(port):
+            return port
+    raise RuntimeError(f"no port of 127.0.0.1 is free, of {PORT_TRIES_MAX} from {PORT_MIN} to {PORT_END - 1}")
 
 
 class Process:
@@ -66,11 +107,11 @@ class Process:
     def _read(self):
         for line in self._child.stdout:
             line = line.rstrip("\n")
+            if self._listener:
+                self._listener(line)  # first: who waits for the line finds what the listener has made of it
             with self._news:
                 self._lines.append(line)
                 self._news.notify_all()
-            if self._listener:
-                self._listener(line)
         with self._news:
             self._ended = True
             self._news.notify_all()

@@ -34,6 +34,7 @@ LOOKS = 12         # at a server's memory and descriptors, each with nobody conn
 # Shorter ones have three looks, and no verdict on memory: what a server keeps of its last versions is filling.
 JUDGED_MINUTES_MIN = 5
 SETTLE_SECONDS = 1
+SETTLES_MAX = 30  # of a busy machine; a descriptor that is never closed is found by the next look
 GROWTH_MAX = 0.01
 END_SECONDS_MAX = 120  # from the end of a look's days until all devices have left
 # An update and its task in the journal and its log, beside other work. Reason: a full disk would end the soak late.
@@ -93,9 +94,19 @@ class Life:
         """Resident bytes now and at most, and open descriptors, after a look at what the web page would fetch."""
         for path in ("/metrics", "/status"):
             urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=10).read()
-        time.sleep(SETTLE_SECONDS)
-        return Look(self.server.resident_bytes(), self.server.resident_bytes("VmHWM"),
-                    len(os.listdir(f"/proc/{self.server.pid}/fd")))
+        files = self.settled_files()
+        return Look(self.server.resident_bytes(), self.server.resident_bytes("VmHWM"), files)
+
+    def settled_files(self):
+        """Open descriptors, once the server has closed those of the sessions that have ended."""
+        files = len(os.listdir(f"/proc/{self.server.pid}/fd"))
+        for _ in range(SETTLES_MAX):
+            before = files
+            time.sleep(SETTLE_SECONDS)
+            files = len(os.listdir(f"/proc/{self.server.pid}/fd"))
+            if files == before:
+                break
+        return files
 
     def stop(self):
         """The counters that it named at its end."""

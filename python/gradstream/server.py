@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import numbers
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -21,18 +23,34 @@ from gradstream.programs import ask, program
 
 MARK = "# Written by gradstream.Server, which writes it anew.\n"
 START_SECONDS_MAX = 30
+PORT_MIN, PORT_END = 10240, 65536  # below it services have ports of their own
+PORT_TRIES_MAX = 1000  # draws of a port, of which nearly each is free
+PORT_RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
 STOP_SECONDS_MAX = 15
+
+
+def _ports():
+    """Those to draw from. The kernel hands out the ports of a range of its own, to whoever connects and to whoever
+    binds port 0: one of these may be taken before the server is there."""
+    try:
+        begin, end = map(int, PORT_RANGE.read_text(encoding="ascii").split())
+    except (OSError, ValueError):  # a system without the file
+        return range(PORT_MIN, PORT_END)
+    kept = [port for port in range(PORT_MIN, PORT_END) if not begin <= port <= end]
+    return kept if len(kept) >= PORT_TRIES_MAX else range(PORT_MIN, PORT_END)
 
 
 def _free_addresses(count):
     """Of ports that nobody listens on."""
-    ends = [socket.socket() for _ in range(count)]
-    for end in ends:
-        end.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{end.getsockname()[1]}" for end in ends]
-    for end in ends:
-        end.close()
-    return addresses
+    ports, draw, found = _ports(), random.SystemRandom(), set()
+    for _ in range(PORT_TRIES_MAX):
+        port = draw.choice(ports)
+        with socket.socket() as end, contextlib.suppress(OSError):  # it is taken: the next one
+            end.bind(("127.0.0.1", port))
+            found.add(port)
+        if len(found) == count:
+            return [f"127.0.0.1:{port}" for port in found]
+    raise ProgramFailed(f"of {PORT_TRIES_MAX} ports of 127.0.0.1 fewer than {count} are free: end programs that listen")
 
 
 def _toml(value):

@@ -73,6 +73,8 @@ class Bench:
                 words.write(command)
                 words.flush()
                 answer = words.readline()
+                while '"event"' in answer:  # QEMU says at any moment what has happened
+                    answer = words.readline()
                 assert '"return"' in answer, answer
 
     def expect(self, name, *texts):

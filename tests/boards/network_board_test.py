@@ -119,6 +119,7 @@ def train(home):
         run.start("client", [fleet.CLIENT, "--data", home / "1.gsd", "--network", run.network, "--state", "none",
                              "--retry-ms", 100, "--until-finished"])
         ends = [fleet.fields(run.wait(name, "event=finished")) for name in ("board", "client")]
+        run.wait("server", f"event=round_closed version={ROUNDS} ")  # a device may have its end before
         rounds = [fleet.fields(line) for line in run.processes["server"].lines if "event=round_closed" in line]
     finally:
         run.stop()

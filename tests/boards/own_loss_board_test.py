@@ -88,6 +88,10 @@ def play(folder, home, keys, kinds):
         if None in ends:
             lines = [f"{name}: {line}" for name, process in processes.items() for line in process.lines[-8:]]
             raise SystemExit("FAIL: without an end:\n" + "\n".join(lines))
+        # A device may have its end before the server's log has the line.
+        last = f"event=round_closed version={fleet.fields(ends[0])['version']} "
+        if processes["server"].wait_for_line(last, SECONDS_MAX) is None:
+            raise SystemExit(f"FAIL: no line {last}")
         rounds = [line for line in processes["server"].lines if "event=round_closed" in line]
         return [fleet.fields(end) for end in ends], [fleet.fields(line) for line in rounds]
     finally:

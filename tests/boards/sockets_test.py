@@ -12,7 +12,7 @@ import fleet  # noqa: E402
 
 VERSIONS = 24
 RESTART_AT = 8
-ROUND_MS = 100  # at least: from version 8 to the last one there are 1.6 s, in which the server is killed
+ROUND_MS = 250  # at least: from version 8 to the last one there are 4 s, in which the server is killed
 SECONDS_MAX = 60
 
 

@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import fleet  # noqa: E402
+
 CLIENT = sys.argv[1:2]
 EMULATOR = sys.argv[2:]
 FLOAT_SHARD = struct.pack("<4sIII", b"GSD2", 4, 3, 0) + struct.pack("<12f", *range(12))
@@ -221,9 +224,7 @@ def check_large_data(files):
 
 def check_servers(files):
     """Nobody there; a plain-text peer; a peer that hangs up."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = f"127.0.0.1:{probe.getsockname()[1]}"
+    free = f"127.0.0.1:{fleet.free_port()}"
     expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f'" server={free}\n')
     expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "has no address",
            '" server=no-such-host.invalid:1\n')

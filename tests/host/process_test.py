@@ -26,6 +26,10 @@ import tempfile
 import time
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import fleet  # noqa: E402
+
 PROGRAM, CLIENT = None, None
 SECONDS_MAX = 30  # of every wait
 PAUSE_SECONDS = 0.005  # between two looks at a state that tells no news of its own
@@ -65,10 +69,12 @@ def needs(*words):
 
 
 def wait_for(what, state):
+    """What state() gives once that is true."""
     end = time.monotonic() + SECONDS_MAX
-    while not state():
+    while not (found := state()):
         assert time.monotonic() < end, f"never: {what}"
         time.sleep(PAUSE_SECONDS)
+    return found
 
 
 def open_files(pid):
@@ -81,15 +87,18 @@ def open_files(pid):
     return files
 
 
+def child_of(pid, name):
+    """The child of this name; None: it is not there yet, or has ended."""
+    with contextlib.suppress(OSError):
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if pathlib.Path(f"/proc/{child}/comm").read_text() == name + "\n":
+                return int(child)
+    return None
+
+
 def is_open_elsewhere(path):
     """Whether another process than this one has the file open."""
     return any(path in open_files(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Child:
@@ -105,11 +114,8 @@ class Child:
         self.child = subprocess.Popen(first + self.words, preexec_fn=close, **options)
         self.pid = self.child.pid
         if as_first:
-            children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children")
             name = pathlib.Path(self.words[0]).name[:15]
-            wait_for("the first process of the container", lambda: any(
-                pathlib.Path(f"/proc/{pid}/comm").read_text() == name + "\n" for pid in children.read_text().split()))
-            self.pid = int(children.read_text().split()[0])
+            self.pid = wait_for("the first process of the container", lambda: child_of(self.child.pid, name))
         self.log = ""
 
     def read_to(self, text):
@@ -151,7 +157,7 @@ class Process(unittest.TestCase):
     def setUp(self):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="gradstream_process_"))
         self.addCleanup(shutil.rmtree, self.home)
-        self.port = free_port()
+        self.port = fleet.free_port()
         (self.home / "data.gsd").write_bytes(SHARD)
         self.configure()
 
@@ -519,9 +525,8 @@ class Process(unittest.TestCase):
         self.assertNotIn("set server.listen", said)
 
     def test_the_units_start_again_what_mends_by_itself(self):
-        root = pathlib.Path(__file__).resolve().parents[2]
         for unit in ("boards/posix/debian/gradstream-client.service", "operations/debian/gradstream.service"):
-            text = (root / unit).read_text(encoding="ascii")
+            text = (ROOT / unit).read_text(encoding="ascii")
             self.assertIn("Restart=on-failure\n", text)
             never = re.search(r"(?m)^RestartPreventExitStatus=(.*)$", text)[1].split()
             self.assertNotIn(str(TEMPORARY), never)

@@ -291,6 +291,16 @@ class Refusals(unittest.TestCase):
             for _ in range(2):
                 gradstream.Server(folder, name='a"b')
 
+    def test_a_servers_ports_are_none_that_the_kernel_hands_out(self):
+        """Else a program beside it may have one of them when the server comes to it."""
+        begin, end = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+        with tempfile.TemporaryDirectory() as folder:
+            server = gradstream.Server(folder)
+        ports = [int(address.rpartition(":")[2]) for address in (server.address, server.url)]
+        self.assertNotEqual(*ports)
+        if begin > 20000:  # a machine that hands out nearly all of them has none to spare
+            self.assertFalse([port for port in ports if begin <= port <= end])
+
     def test_a_closed_client(self):
         client = gradstream.Client(IDENTITY, "127.0.0.1:1", samples(1))
         self.assertEqual((client.model(), client.status().digest), (None, ""))

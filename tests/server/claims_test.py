@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import sqlite3
 import struct
 import subprocess
@@ -17,8 +16,10 @@ import tempfile
 import threading
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tools")]
 import row_sums  # noqa: E402
+from fleet import free_port  # noqa: E402
 
 SHIM = os.environ.get("GS_KILL_SHIM")
 PROGRAM, CLIENT = None, None
@@ -310,8 +311,7 @@ class Middle:
     plain, and a change of it."""
 
     def __init__(self, claim, port, change):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         keys = ["-psk", field(claim, "key"), "-psk_identity", "~batch", "-tls1_3", "-quiet", "-ciphersuites",
                 "TLS_AES_128_GCM_SHA256"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}

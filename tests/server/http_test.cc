@@ -1,10 +1,12 @@
 // The port for people and monitors: what it answers, and how it refuses each kind of bad peer by name.
 #include "server/watch/http.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr const char* kHost = "Host: 127.0.0.1:7434\r\n";
+constexpr std::chrono::seconds kCutMax{60};  // for what comes after 60 ms on a machine with nothing else to do
 
 // A blocking socket; every wait ends after ten seconds.
 class Peer {
@@ -218,22 +221,29 @@ TEST_F(Http, APublicPathTooNeedsALocalHostWhereThereIsNoToken) {
   EXPECT_THAT(ask(get("/page", "Host: evil.example\r\n")), StartsWith("HTTP/1.1 403 "));
 }
 
-TEST_F(Http, SlowClientsAreCut) {
+TEST_F(Http, SlowRequestsAreCut) {
   HttpLimits limits;
   limits.request_deadline_ms = 60;
-  limits.answer_deadline_ms = 60;
   open(limits);
-  body_ = std::string(64U << 20, 'x');  // more than the kernel takes for a peer that reads nothing
   Peer silent(server_->port());
   EXPECT_EQ(silent.rest(), "");
   Peer half(server_->port());
   half.send("GET /x HTTP/1.1\r\nHost: localhost\r\n");
   EXPECT_EQ(half.rest(), "");
   EXPECT_EQ(refused(HttpRefusal::kSlowRequest), 2U);
+}
+
+// A request's own deadline stays long: a busy machine may let this thread stand between the connection and the request.
+TEST_F(Http, APeerThatReadsNothingIsCut) {
+  HttpLimits limits;
+  limits.answer_deadline_ms = 60;
+  open(limits);
+  body_ = std::string(64U << 20, 'x');  // more than the kernel takes for a peer that reads nothing
   Peer unread(server_->port());
   unread.send(get("/x"));
-  for (int i = 0; i < 1000 && refused(HttpRefusal::kSlowAnswer) == 0; ++i) {
-    Peer(server_->port()).rest();  // each takes a request's deadline: a wait without a clock
+  const auto end = std::chrono::steady_clock::now() + kCutMax;
+  while (refused(HttpRefusal::kSlowAnswer) == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
   }
   EXPECT_EQ(refused(HttpRefusal::kSlowAnswer), 1U);
   EXPECT_LT(unread.rest().size(), body_.size());

@@ -16,6 +16,9 @@ import tempfile
 import threading
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import fleet  # noqa: E402
+
 SHIM = os.environ.get("GS_KILL_SHIM")
 PROGRAM, CLIENT = None, None
 SECONDS_MAX = 30
@@ -92,21 +95,17 @@ class KeyChange(unittest.TestCase):
         (self.home / "a.gsd").write_bytes(SHARD)
         self.identity = self.home / "a.id"
         self.next = self.home / "a.id.next"
-        self.port = 0
+        self.port = fleet.free_port()  # of each server: nobody takes it between the end of one and the next one
         self.server = self.serve()
         self.verb("device", "add", "a", "--out", self.identity)
 
     def serve(self, kill_at=None):
-        """The server, on the port of the one before; None where it is killed before it listens."""
+        """The server; None where it is killed before it listens."""
         config = self.home / "test.toml"
         config.write_text(CONFIG_TEXT.format(home=self.home, port=self.port))
         server = Process([PROGRAM, "serve", "--create", "--config", config], kill_at)
         self.addCleanup(server.end)
-        line = server.wait_for("event=listening")
-        if line is None:
-            return None
-        self.port = int(re.search(r" port=(\d+)", line)[1])
-        return server
+        return None if server.wait_for("event=listening") is None else server
 
     def verb(self, *words):
         return subprocess.run([PROGRAM, *map(str, words), "--config", self.home / "test.toml"], check=True,

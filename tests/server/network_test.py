@@ -24,7 +24,7 @@ import gsn  # noqa: E402  (the writer is a tool)
 
 PROGRAM = None
 CLIENT = None
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 OK, USAGE, CONFIG, FROZEN, FILE = 0, 2, 3, 6, 8
 
 CONFIG_TEXT = """

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include <arpa/inet.h>
@@ -17,6 +20,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +31,9 @@ constexpr char kReleases[] = "/usr/lib/postgresql";  // a folder for each
 constexpr int kReleaseMin = 15;
 constexpr auto kWaitMost = std::chrono::seconds(60);  // on a machine with much else to do
 constexpr int kLookPauseMs = 10;                      // between two looks at what another process does
+constexpr int kPortMin = 10240;                       // below it services have ports of their own
+constexpr int kPortEnd = 65536;
+constexpr int kPortTriesMax = 1000;  // draws of a port, of which nearly each is free
 
 // Whom the servers run as, where the program is root.
 const passwd* server_user() {
@@ -57,16 +64,46 @@ bool look_until(const std::function<bool()>& is_so) {
   return false;
 }
 
-uint16_t free_port() {
-  const int socket_of = socket(AF_INET, SOCK_STREAM, 0);
+bool is_free(uint16_t port) {
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  bind(socket_of, reinterpret_cast<sockaddr*>(&address), size);
-  getsockname(socket_of, reinterpret_cast<sockaddr*>(&address), &size);
-  close(socket_of);
-  return ntohs(address.sin_port);
+  address.sin_port = htons(port);
+  const bool is_bound = bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  close(probe);
+  return is_bound;
+}
+
+// Whether no other process has claimed the port, as tools/fleet.py does: by the name of a socket, which stays open
+// until this process ends.
+bool claim(uint16_t port) {
+  const int holder = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  const int size = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gradstream-port-%u", unsigned{port});
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(size));
+  const bool is_claimed = bind(holder, reinterpret_cast<sockaddr*>(&name), length) == 0;
+  if (!is_claimed) {
+    close(holder);
+  }
+  return is_claimed;
+}
+
+// A port of 127.0.0.1 that is this process's alone; 0: there is none. It lies below those that the kernel hands out.
+// Reason: the servers come to their ports seconds later, and once more after each end.
+uint16_t free_port() {
+  int end = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> end;
+  end = end > kPortMin ? end : kPortEnd;  // a machine that hands out nearly all has none to keep apart
+  std::random_device draw;
+  for (int i = 0; i < kPortTriesMax; ++i) {
+    const auto port = static_cast<uint16_t>(std::uniform_int_distribution<int>(kPortMin, end - 1)(draw));
+    if (is_free(port) && claim(port)) {
+      return port;
+    }
+  }
+  return 0;
 }
 
 // In the child of a fork.
@@ -197,6 +234,10 @@ void PostgresCluster::make(const std::string& settings) {
   }
   primary_ = {folder_ + "/a", free_port(), 0};
   standby_ = {folder_ + "/b", free_port(), 0};
+  if (primary_.port == 0 || standby_.port == 0) {
+    fault_ = "no port of 127.0.0.1 is free";
+    return;
+  }
   const std::string programs = program_folder();
   if (!run({programs + "initdb", "-D", primary_.folder, "-A", "trust", "-U", "gs", "--no-sync", "--locale=C", "-E",
             "UTF8"})) {

@@ -23,9 +23,10 @@ import fleet  # noqa: E402
 
 HOME = pathlib.Path("/home/of/it")
 WAIT_SECONDS_MAX = 30
-# A child that works for some time and ends, then one that works and stays: both count for the first process.
+# A child that works for some time and ends, then one that works when it is told to, and stays: both count for the first
+# process.
 WORK = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
-TREE = f"sh -c '{WORK}'; echo ended; sh -c '{WORK}; echo works; read wait'; exit 0"
+TREE = f"sh -c '{WORK}'; echo ended; sh -c 'read go; {WORK}; echo works; read wait'; exit 0"
 
 INTERRUPTED = """\
 import sys
@@ -70,6 +71,7 @@ def test_tree():
         check(tree.wait_for_line("ended", WAIT_SECONDS_MAX), "the first child does not end")
         ended = peers.processor_seconds(tree.pid)
         check(ended > 0, "the time of a child that has ended is lost")
+        tree.type("\n")
         check(tree.wait_for_line("works", WAIT_SECONDS_MAX), "the second child does not work")
         check(peers.processor_seconds(tree.pid) > ended, "the time of a child that lives does not count")
         check(peers.processor_seconds(os.getpid()) > ended, "the time of a child's child does not count")

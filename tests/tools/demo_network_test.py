@@ -68,10 +68,10 @@ def end_itself(demo):
 
 def kill_a_client(demo):
     """One of the demo's own children, by its pid."""
-    children = subprocess.run(["ps", "--ppid", str(demo.pid), "-o", "pid=,args="], capture_output=True, text=True,
-                              check=True).stdout.splitlines()
-    clients = [int(line.split()[0]) for line in children if "gradstream-client" in line]
-    os.kill(clients[1], signal.SIGKILL)
+    listed = ["ps", "-ww", "--ppid", str(demo.pid), "-o", "pid=,args="]
+    children = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.splitlines()
+    client, = [line.split()[0] for line in children if "gradstream-client" in line and "native-1.gsd" in line]
+    os.kill(int(client), signal.SIGKILL)
 
 
 def faults_of_ended(how, status, words):

@@ -130,7 +130,7 @@ def train(root, home):
             ending.callback(client.kill)
         for client in clients:
             assert client.wait(SECONDS_MAX) == 0, (client.name, client.lines[-20:], server.lines[-20:])
-        assert server.wait_for_line(f"event=version version={ROUNDS} ", 0), server.lines[-20:]
+        assert server.wait_for_line(f"event=version version={ROUNDS} ", SECONDS_MAX), server.lines[-20:]
         assert server.stop() == 0, server.lines[-20:]
     assert container.run(*commands["health"]).returncode == 5, "it is alive after its end"
 
