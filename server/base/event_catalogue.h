@@ -30,6 +30,13 @@ struct EventRow {
 inline constexpr EventRow kEvents[] = {
     {"accept_failed", LogLevel::kError, "the system refuses connections; often too many files are open",
      "raise `ulimit -n`, or lower server.limits.connection_count_max", ""},
+    {"balancer_not_named", LogLevel::kWarn,
+     "an address that server.balancers does not name sent a PROXY header; its connection was closed",
+     "if `peer` is your balancer, add its address to server.balancers", "how-to/balancer.md"},
+    {"balancer_silent", LogLevel::kWarn,
+     "a balancer of server.balancers passed a connection on without a PROXY header of version 2; it was closed",
+     "have the balancer send one (HAProxy: send-proxy-v2), or take its address out of server.balancers",
+     "how-to/balancer.md"},
     {"checkpoint_failed", LogLevel::kWarn, "a checkpoint of the run's state could not be written; nothing is lost",
      "free space or repair the disk: the next checkpoint is tried; nothing is lost", ""},
     {"checkpoint_unreadable", LogLevel::kWarn,

@@ -142,6 +142,8 @@ constexpr RefusalRow kRefusals[] = {
      "do what handshakes_over_cap of the log says"},
     {"handshakes_over_rate", kPeer, "handshakes that a device made too often",
      "look at the device that handshakes_over_rate of the log names"},
+    {"balancers_refused", kPeer, "balancers without their PROXY header, and others with one",
+     "do what balancer_silent or balancer_not_named of the log says"},
     {"signatures_over_rate", kPeer, "handshakes without a key that waited for a signature", "find who the peers are"},
     {"sessions_overloaded", kPeer, "peers that read too slowly", "raise server.limits.queue_size_max"},
     {"sessions_replaced", kPeer, "sessions that a newer one of the same device ended",

@@ -23,7 +23,8 @@ Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimi
       lobby_(
           io, limits.session.handshake_deadline_ms,
           {[this](std::string_view identity, std::unique_ptr<KnownPsk>* known) { return standing_of(identity, known); },
-           [this] { tend_now(); }, [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
+           [this] { tend_now(); }, [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }},
+          limits.balancers),
       takes_certificates_(context.takes_certificates()),
       signatures_{{}, SteadyTimer(io), 0},
       ages_{SessionAges(limits.session_age_max_ms), SteadyTimer(io), 0},

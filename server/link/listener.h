@@ -72,6 +72,7 @@ struct ListenerLimits {
   uint32_t session_age_max_ms = kSessionAgeMaxMs;
   // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
   uint32_t send_buffer_size = 65536;
+  AddressRanges balancers;  // whose PROXY header is believed, and due (server/link/lobby.h)
 };
 
 // Sessions at once under both limits: some descriptors are left to connections that wait, or nobody could take turns.
@@ -207,6 +208,7 @@ class Listener : public SessionOwner {
   Cap handshake_cap() const;
   Cap silence_cap() const;
   void note_waited(const Guest& guest);
+  void note_balancer(const Guest& guest, Lobby::Turned why);
   void note_connection_over_cap(const Cap& cap);
   void note_handshake_over_cap(const Cap& cap);
   Standing standing_of(std::string_view identity, std::unique_ptr<KnownPsk>* known) const;

@@ -127,7 +127,11 @@ void Listener::enter(Tcp::socket socket) {
 
 void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
   tend_soon();
-  if (why == Lobby::Turned::kFull && guest.standing == Standing::kSilent) {
+  if (why == Lobby::Turned::kCheck) {
+    ++counters_.arrivals.balancer_checks;
+  } else if (why == Lobby::Turned::kHeaderless || why == Lobby::Turned::kNotBalancer) {
+    note_balancer(guest, why);
+  } else if (why == Lobby::Turned::kFull && guest.standing == Standing::kSilent) {
     note_handshake_over_cap(silence_cap());
   } else if (why != Lobby::Turned::kLate) {
     note_waited(guest);
@@ -143,6 +147,21 @@ void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
     } else {
       ++counters_.fault_lines_dropped;
     }
+  }
+}
+
+void Listener::note_balancer(const Guest& guest, Lobby::Turned why) {
+  ++counters_.arrivals.balancers_refused;
+  if (!fault_lines_.admit(steady_ms())) {
+    ++counters_.fault_lines_dropped;
+    return;
+  }
+  const Fields fields =
+      Fields().add("session", guest.id).add("peer", text_of(guest.arrival.peer)).add("key", "server.balancers");
+  if (why == Lobby::Turned::kHeaderless) {
+    log_event("balancer_silent"_event, fields);
+  } else {
+    log_event("balancer_not_named"_event, fields);
   }
 }
 

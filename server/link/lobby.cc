@@ -5,8 +5,20 @@
 
 #include "server/base/ports.h"
 #include "server/link/client_hello.h"
+#include "server/link/proxy_header.h"
 
 namespace gradstream {
+
+namespace {
+
+// Whether somebody speaks like a balancer. Two bytes of a header are the end of a line as well, and say nothing.
+bool speaks_as_balancer(std::span<const uint8_t> bytes) {
+  constexpr size_t kSignatureSize = 12;
+  const ProxyHeader::Kind kind = peek_proxy_header(bytes).kind;
+  return kind != ProxyHeader::Kind::kNone && (kind != ProxyHeader::Kind::kPartial || bytes.size() >= kSignatureSize);
+}
+
+}  // namespace
 
 AddressKey address_key(const asio::ip::address& address) {
   if (address.is_v4()) {
@@ -24,8 +36,8 @@ AddressKey address_key(const asio::ip::address& address) {
   return key;
 }
 
-Lobby::Lobby(asio::io_context& io, uint64_t deadline_ms, Events events)
-    : deadline_ms_(deadline_ms), events_(std::move(events)), timer_(io) {}
+Lobby::Lobby(asio::io_context& io, uint64_t deadline_ms, Events events, AddressRanges balancers)
+    : deadline_ms_(deadline_ms), events_(std::move(events)), balancers_(std::move(balancers)), timer_(io) {}
 
 bool Lobby::enter(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, size_t count_max) {
   ErrorCode ignored;
@@ -35,8 +47,9 @@ bool Lobby::enter(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, s
   }
   socket.non_blocking(true, ignored);
   Guest& guest = guests_.emplace(id, Guest{id, std::move(socket), {peer, {}, steady_ms(), nullptr}}).first->second;
+  guest.is_balancer = guest.is_header_due = balancers_.contains(peer.address());
   waiting_[0].insert(id);
-  ++silent_counts_[address_key(peer.address())];
+  count_silent(guest);
   arm_timer();
   read(guest);
   return true;
@@ -81,15 +94,21 @@ bool Lobby::turn_away_least() {
 void Lobby::turn_away(Guests::iterator guest, Turned why) {
   const SessionId id = guest->first;
   if (guest->second.standing == Standing::kSilent) {
-    const auto count = silent_counts_.find(address_key(guest->second.arrival.peer.address()));
-    if (--count->second == 0) {
-      silent_counts_.erase(count);
-    }
+    discount_silent(guest->second);
   }
   waiting_[static_cast<size_t>(guest->second.standing)].erase(id);
   const Guest gone = std::move(guest->second);
   guests_.erase(guest);
   events_.on_turned_away(gone, why);
+}
+
+void Lobby::count_silent(const Guest& guest) { ++silent_counts_[address_key(guest.arrival.peer.address())]; }
+
+void Lobby::discount_silent(const Guest& guest) {
+  const auto count = silent_counts_.find(address_key(guest.arrival.peer.address()));
+  if (--count->second == 0) {
+    silent_counts_.erase(count);
+  }
 }
 
 void Lobby::clear() {
@@ -104,15 +123,47 @@ void Lobby::clear() {
 
 // ---- Reading -------------------------------------------------------------------------------------------------------
 
+// What a balancer says first: behind it the guest is the peer that the header names, and its bytes are that peer's.
+std::optional<Lobby::Turned> Lobby::take_header(Guest& guest) {
+  std::vector<uint8_t>& bytes = guest.arrival.bytes;
+  const ProxyHeader header = peek_proxy_header(bytes);
+  if (header.kind == ProxyHeader::Kind::kPartial) {
+    return {};
+  }
+  if (header.kind != ProxyHeader::Kind::kOwn && header.kind != ProxyHeader::Kind::kPeer) {
+    return Turned::kHeaderless;
+  }
+  guest.is_header_due = false;
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(header.size));
+  if (header.kind == ProxyHeader::Kind::kPeer) {
+    guest.is_balancer = false;
+    discount_silent(guest);
+    guest.arrival.peer = header.peer;
+    count_silent(guest);
+  }
+  return {};
+}
+
 void Lobby::read(Guest& guest) {
   std::vector<uint8_t>& bytes = guest.arrival.bytes;
   ErrorCode error;
   ClientHello hello;
-  while (!error && !hello.is_complete) {
+  std::optional<Turned> turned;
+  while (!error && !hello.is_complete && !turned) {
     uint8_t buffer[kClientHelloSizeMax];
     const size_t size = guest.socket.read_some(asio::buffer(buffer, sizeof buffer - bytes.size()), error);
     bytes.insert(bytes.end(), buffer, buffer + size);
-    hello = peek_client_hello(bytes);
+    turned = guest.is_header_due ? take_header(guest) : std::nullopt;
+    hello = guest.is_header_due ? ClientHello() : peek_client_hello(bytes);
+  }
+  if (!turned && error && error != asio::error::would_block && guest.is_balancer) {
+    turned = bytes.empty() ? Turned::kCheck : Turned::kHeaderless;
+  } else if (!turned && hello.is_complete && !hello.is_hello && speaks_as_balancer(bytes)) {
+    turned = Turned::kNotBalancer;
+  }
+  if (turned) {
+    turn_away(guests_.find(guest.id), *turned);
+    return;
   }
   if (!hello.is_complete && error == asio::error::would_block) {
     guest.socket.async_wait(Tcp::socket::wait_read, [this, id = guest.id](const ErrorCode& failed) {
@@ -134,10 +185,7 @@ void Lobby::read(Guest& guest) {
 // A peer that has left is its session's matter, which says so. Who has to wait is looked up again when its turn comes.
 void Lobby::settle(Guest& guest) {
   const SessionId id = guest.id;
-  const auto count = silent_counts_.find(address_key(guest.arrival.peer.address()));
-  if (--count->second == 0) {
-    silent_counts_.erase(count);
-  }
+  discount_silent(guest);
   waiting_[0].erase(guest.id);
   waiting_[static_cast<size_t>(guest.standing)].insert(guest.id);
   events_.on_ready();

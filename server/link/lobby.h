@@ -6,6 +6,10 @@
 // a narrow limit: so a peer that connects and says nothing holds neither. It waits here for as long as a handshake may
 // take, from the accept on. Whoever gets a place then has that time again, for the handshake itself.
 //
+// A balancer whose address the configuration names tells first, in a header, whose connection it passes on
+// (server/link/proxy_header.h). The guest then counts by that address, in limits and in the log. Where a balancer says
+// nothing, or somebody else says it, the connection is closed: its address would be a claim.
+//
 // A lobby that is full turns away who has shown least (Standing). Of those that say nothing it takes the address with
 // most, and its oldest. Among those that wait for a place the first that came is the first that gets one.
 #ifndef GRADSTREAM_SERVER_LINK_LOBBY_H_
@@ -15,10 +19,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "server/base/address_ranges.h"
 #include "server/base/asio_alias.h"
 #include "server/base/session_id.h"
 #include "server/link/session.h"
@@ -47,6 +53,8 @@ struct Guest {
   Tcp::socket socket;
   Arrival arrival;
   Standing standing = Standing::kSilent;
+  bool is_header_due = false;    // a balancer's, before the first byte of the peer
+  bool is_balancer = false;      // its address is a balancer's still, as no header named another one
   bool wants_signature = false;  // a ClientHello without a pre-shared key: a certificate would answer it
 };
 
@@ -56,6 +64,10 @@ class Lobby {
     kLate,    // no ClientHello came within the deadline
     kWaited,  // no place came within the deadline
     kFull,    // another guest needed its place in the lobby
+    // Of balancers, and of those who speak like one.
+    kCheck,        // a balancer has looked whether the port answers, and asked nothing
+    kHeaderless,   // a balancer that is named has sent another thing than a PROXY header of version 2
+    kNotBalancer,  // a PROXY header, from an address that is not named
   };
   // All on the thread of the io_context.
   struct Events {
@@ -65,8 +77,8 @@ class Lobby {
     std::function<void(const Guest& guest, Turned why)> on_turned_away;
   };
 
-  // deadline_ms: of a guest, from the accept. Everything must outlive the lobby.
-  Lobby(asio::io_context& io, uint64_t deadline_ms, Events events);
+  // deadline_ms: of a guest, from the accept. balancers: who pass connections on. Everything must outlive the lobby.
+  Lobby(asio::io_context& io, uint64_t deadline_ms, Events events, AddressRanges balancers = {});
   Lobby(const Lobby&) = delete;
   Lobby& operator=(const Lobby&) = delete;
 
@@ -99,6 +111,9 @@ class Lobby {
   using Guests = std::map<SessionId, Guest>;
 
   void read(Guest& guest);
+  std::optional<Turned> take_header(Guest& guest);
+  void count_silent(const Guest& guest);
+  void discount_silent(const Guest& guest);
   void settle(Guest& guest);
   void turn_away(Guests::iterator guest, Turned why);
   void arm_timer();
@@ -106,6 +121,7 @@ class Lobby {
 
   const uint64_t deadline_ms_;
   const Events events_;
+  const AddressRanges balancers_;
   SteadyTimer timer_;
   bool is_timer_armed_ = false;
   uint64_t woken_for_ms_ = 0;                    // the deadline that was late and has waited for kWakeMs

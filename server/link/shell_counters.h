@@ -39,6 +39,8 @@ struct ShellCounters {
     Counter greetings_replaced;
     Counter places_yielded;
     Counter sessions_renewed;
+    Counter balancer_checks;
+    Counter balancers_refused;
   };
   struct Handshakes {  // how handshakes ended
     Counter sessions_established;
@@ -142,6 +144,9 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
         s.arrivals.greetings_replaced);
   visit("places_yielded", "Waiting devices that were sent away at connection_count_max.", s.arrivals.places_yielded);
   visit("sessions_renewed", "Sessions that were old enough to begin anew.", s.arrivals.sessions_renewed);
+  visit("balancer_checks", "Connections by which a balancer saw that the port answers.", s.arrivals.balancer_checks);
+  visit("balancers_refused", "Balancers without their PROXY header, and others with one.",
+        s.arrivals.balancers_refused);
   visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
   visit("claims_refused", "Claims that were refused.", s.claims_refused);
   visit("keys_changed", "Keys that devices drew and that count, repetitions too.", s.keys_changed);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "server/base/address_ranges.h"
 #include "server/base/listen_address.h"
 #include "server/program/config_source.h"
 #include "server/program/config_value.h"
@@ -169,6 +170,28 @@ class Reader {
   std::vector<std::string> known_;
 };
 
+// Names and addresses in lists.
+void check_names(const TomlNode& table, Reader& reader, const ServerConfig& config) {
+  if (const TomlNode* const hosts = table.find("http_hosts")) {
+    const auto wrong = std::find_if_not(config.http_hosts.begin(), config.http_hosts.end(), is_host_name);
+    if (wrong != config.http_hosts.end()) {
+      reader.error(hosts, "server.http_hosts: " + printable(*wrong) +
+                              " is no name or address as a Host has it; write each without a port, such as "
+                              "\"fleet.example.org\"");
+    }
+  }
+  if (const TomlNode* const balancers = table.find("balancers")) {
+    AddressRanges ranges;
+    const auto wrong = std::find_if_not(config.balancers.begin(), config.balancers.end(),
+                                        [&](const std::string& text) { return ranges.add(text); });
+    if (wrong != config.balancers.end()) {
+      reader.error(balancers, "server.balancers: " + printable(*wrong) +
+                                  " is no address, and no network of at least one bit; write each such as "
+                                  "\"10.0.0.7\" or \"10.0.0.0/24\"");
+    }
+  }
+}
+
 void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   visit_server_fields(*out, [&](const char* key, auto& value) { reader.field(table, "server", key, value); });
   reader.know("limits");
@@ -190,14 +213,7 @@ void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
     reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
   }
-  if (const TomlNode* const hosts = table.find("http_hosts")) {
-    const auto wrong = std::find_if_not(out->http_hosts.begin(), out->http_hosts.end(), is_host_name);
-    if (wrong != out->http_hosts.end()) {
-      reader.error(hosts, "server.http_hosts: " + printable(*wrong) +
-                              " is no name or address as a Host has it; write each without a port, such as "
-                              "\"fleet.example.org\"");
-    }
-  }
+  check_names(table, reader, *out);
   if (const auto* const period = table.find("head_period_s");
       period != nullptr && (out->head_period_s < 1 || out->head_period_s > kHeadPeriodMaxS)) {
     reader.error(period, "server.head_period_s: expected a whole number from 1 to " + std::to_string(kHeadPeriodMaxS));

@@ -55,6 +55,7 @@ struct ServerConfig {
   std::string http_listen;              // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
   std::string http_token_file;          // what a request must prove; needed beyond loopback
   std::vector<std::string> http_hosts;  // without a token: what a Host may be beside the loopback's
+  std::vector<std::string> balancers;   // addresses and networks that name a connection's peer by a PROXY header
   TlsPolicy tls;
   CredentialPaths credentials;                  // beside pre-shared keys, certificates of this CA; empty: none
   std::string device_registration = "pending";  // of unknown devices by certificate: kRegistrations
@@ -93,6 +94,7 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("http_listen", c.http_listen);
   visit("http_token_file", c.http_token_file);
   visit("http_hosts", c.http_hosts);
+  visit("balancers", c.balancers);
   visit("allow_psk_ke", c.tls.allow_psk_ke);
   visit("hide_identities", c.tls.hide_identities);
   visit("device_ca_file", c.credentials.authority);

@@ -55,6 +55,9 @@ ListenerLimits limits_for(const Config& config) {
   const uint64_t log = config.run.wire->log_size_max == 0 ? snapshot : config.run.wire->log_size_max;
   const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
   limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
+  for (const std::string& balancer : config.server.balancers) {
+    limits.balancers.add(balancer);  // the configuration has been checked
+  }
   return limits;
 }
 

@@ -448,6 +448,19 @@ TEST(Config, HostsAreNamesWithoutAPort) {
   EXPECT_EQ(config.server.http_hosts, std::vector<std::string>{"gradstream"});
 }
 
+TEST(Config, BalancersAreAddressesOrNetworksAndNeverEverybody) {
+  Config config;
+  const auto errors = [&](const std::string& balancers) {
+    return load_config_text("[server]\nbalancers = " + balancers + "\n" + kRun, {"x", {}, {}}, &config).sentence;
+  };
+  EXPECT_EQ(errors("[]"), "");
+  EXPECT_EQ(errors("[\"10.0.0.7\", \"fd00::/64\"]"), "");
+  EXPECT_EQ(config.server.balancers, (std::vector<std::string>{"10.0.0.7", "fd00::/64"}));
+  EXPECT_THAT(errors("[\"10.0.0.7\", \"lb.example.org\"]"),
+              HasSubstr("x:2: server.balancers: lb.example.org is no address, and no network of at least one bit"));
+  EXPECT_THAT(errors("[\"0.0.0.0/0\"]"), HasSubstr("server.balancers: 0.0.0.0/0 is no address"));
+}
+
 TEST(Config, EveryKeyHasAVariableOfItsOwn) {
   std::vector<std::string> keys = config_keys();
   EXPECT_GT(keys.size(), 80U);

@@ -1,6 +1,7 @@
 // Who waits, who is first, and who is turned away.
 #include "server/link/lobby.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/base/ports.h"
 #include "tests/support/server_peer.h"
 
 namespace gradstream {
@@ -18,20 +20,30 @@ constexpr uint64_t kNoDeadlineMs = 1'000'000;
 // A lobby whose guests come one after the other. Their standing is that of the identity "1", "2", "3".
 class LobbyHarness {
  public:
-  explicit LobbyHarness(uint64_t deadline_ms = kNoDeadlineMs)
+  explicit LobbyHarness(uint64_t deadline_ms = kNoDeadlineMs, const AddressRanges& balancers = {})
       : lobby(io, deadline_ms,
               {[](std::string_view identity, std::unique_ptr<KnownPsk>* known) {
                  *known = std::make_unique<KnownPsk>();
                  return static_cast<Standing>(identity[0] - '0');
                },
                [this] { ++ready_count; },
-               [this](const Guest& guest, Lobby::Turned why) { turned_away.emplace_back(guest.id, why); }}) {}
+               [this](const Guest& guest, Lobby::Turned why) { turned_away.emplace_back(guest.id, why); }},
+              balancers) {}
 
   // Whether it was let in. Its number is that of its coming, from 1.
   bool enter(size_t count_max, uint8_t source = 1) {
     peers.push_back(std::make_unique<RawPeer>(acceptor.local_endpoint().port(), 0, source));
     Tcp::endpoint peer;
     Tcp::socket socket = acceptor.accept(peer);
+    return lobby.enter(peers.size(), std::move(socket), peer, count_max);
+  }
+  // The same, and its first bytes are there when it comes.
+  bool enter_with(const std::vector<uint8_t>& bytes, size_t count_max, uint8_t source) {
+    peers.push_back(std::make_unique<RawPeer>(acceptor.local_endpoint().port(), 0, source));
+    Tcp::endpoint peer;
+    Tcp::socket socket = acceptor.accept(peer);
+    peers.back()->send(bytes);
+    EXPECT_TRUE(run_until(io, [&] { return socket.available() >= bytes.size(); }));
     return lobby.enter(peers.size(), std::move(socket), peer, count_max);
   }
   // The guest sends what names somebody of this standing.
@@ -151,6 +163,114 @@ TEST(Lobby, IsEmptyAfterClear) {
   harness.peers[1]->send(LobbyHarness::hello_of(Standing::kDevice));
   harness.io.poll();
   EXPECT_TRUE(harness.turned_away.empty());
+}
+
+// ---- Balancers -----------------------------------------------------------------------------------------------------
+
+constexpr uint8_t kBalancer = 7;  // 127.0.0.7
+
+AddressRanges balancers() {
+  AddressRanges ranges;
+  EXPECT_TRUE(ranges.add("127.0.0.7"));
+  return ranges;
+}
+
+// A PROXY header for a peer 203.0.113.`last`, or for nobody: the balancer's own connection.
+std::vector<uint8_t> proxy_header(uint8_t last) {
+  std::vector<uint8_t> bytes = {'\r', '\n', '\r', '\n', 0, '\r', '\n', 'Q', 'U', 'I', 'T', '\n', 0x20, 0, 0, 0};
+  if (last != 0) {
+    bytes[12] = 0x21;
+    bytes[13] = 0x11;
+    bytes[15] = 12;
+    bytes.insert(bytes.end(), {203, 0, 113, last, 127, 0, 0, 1, 0x1F, 0x90, 0x1D, 0x09});
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> joined(std::vector<uint8_t> first, const std::vector<uint8_t>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+TEST(LobbyBalancer, AGuestIsThePeerThatTheHeaderNames) {
+  const std::vector<uint8_t> hello = LobbyHarness::hello_of(Standing::kDevice);
+  const std::vector<uint8_t> bytes = joined(proxy_header(9), hello);
+  // The header and what follows come together, byte by byte, or cut where the header ends.
+  for (const size_t piece : {bytes.size(), size_t{1}, size_t{28}}) {
+    LobbyHarness harness(kNoDeadlineMs, balancers());
+    ASSERT_TRUE(harness.enter(4, kBalancer));
+    for (size_t begin = 0; begin < bytes.size(); begin += piece) {
+      harness.peers[0]->send({bytes.data() + begin, std::min(piece, bytes.size() - begin)});
+      harness.io.poll();
+    }
+    ASSERT_TRUE(run_until(harness.io, [&] { return harness.lobby.first(Standing::kDevice) != nullptr; })) << piece;
+    const Guest guest = harness.lobby.take(1);
+    EXPECT_EQ(text_of(guest.arrival.peer), "203.0.113.9:8080");
+    EXPECT_EQ(guest.arrival.bytes, hello) << "the session sees the peer's own bytes";
+  }
+}
+
+// Or a fleet behind one balancer would be one address, whose oldest go first.
+TEST(LobbyBalancer, WhoSaysNothingCountsByItsOwnAddress) {
+  LobbyHarness harness(kNoDeadlineMs, balancers());
+  for (const uint8_t last : {1, 2, 2, 3}) {
+    ASSERT_TRUE(harness.enter_with(proxy_header(last), 4, kBalancer));
+  }
+  ASSERT_TRUE(harness.enter(4, kBalancer));
+  EXPECT_EQ(harness.turned_away, (TurnedAway{{2, Lobby::Turned::kFull}})) << "203.0.113.2 has two";
+}
+
+TEST(LobbyBalancer, ALookAtThePortIsNoFault) {
+  LobbyHarness harness(kNoDeadlineMs, balancers());
+  ASSERT_TRUE(harness.enter(4, kBalancer));
+  harness.peers[0]->close();
+  ASSERT_TRUE(run_until(harness.io, [&] { return harness.turned_away.size() == 1; }));
+  ASSERT_TRUE(harness.enter(4, kBalancer));
+  harness.peers[1]->send(proxy_header(0));
+  harness.peers[1]->close();
+  ASSERT_TRUE(run_until(harness.io, [&] { return harness.turned_away.size() == 2; }));
+  EXPECT_EQ(harness.turned_away, (TurnedAway{{1, Lobby::Turned::kCheck}, {2, Lobby::Turned::kCheck}}));
+}
+
+TEST(LobbyBalancer, ItsOwnConnectionMayBeADevices) {
+  LobbyHarness harness(kNoDeadlineMs, balancers());
+  ASSERT_TRUE(harness.enter(4, kBalancer));
+  harness.peers[0]->send(joined(proxy_header(0), LobbyHarness::hello_of(Standing::kDevice)));
+  ASSERT_TRUE(run_until(harness.io, [&] { return harness.lobby.first(Standing::kDevice) != nullptr; }));
+  EXPECT_EQ(harness.lobby.take(1).arrival.peer.address().to_string(), "127.0.0.7");
+}
+
+TEST(LobbyBalancer, ABalancerThatNamesNobodyIsClosed) {
+  const std::string text = "PROXY TCP4 203.0.113.9 10.0.0.7 8080 7433\r\n";
+  for (const std::vector<uint8_t>& bytes :
+       {LobbyHarness::hello_of(Standing::kDevice), std::vector<uint8_t>(text.begin(), text.end())}) {
+    LobbyHarness harness(kNoDeadlineMs, balancers());
+    ASSERT_TRUE(harness.enter(4, kBalancer));
+    harness.peers[0]->send(bytes);
+    ASSERT_TRUE(run_until(harness.io, [&] { return !harness.turned_away.empty(); }));
+    EXPECT_EQ(harness.turned_away, (TurnedAway{{1, Lobby::Turned::kHeaderless}}));
+    EXPECT_TRUE(harness.peers[0]->closed_by_server());
+  }
+  LobbyHarness harness(kNoDeadlineMs, balancers());
+  ASSERT_TRUE(harness.enter(4, kBalancer));
+  const std::vector<uint8_t> header = proxy_header(9);
+  harness.peers[0]->send({header.data(), 20});
+  harness.peers[0]->close();
+  ASSERT_TRUE(run_until(harness.io, [&] { return !harness.turned_away.empty(); }));
+  EXPECT_EQ(harness.turned_away, (TurnedAway{{1, Lobby::Turned::kHeaderless}})) << "a header that ends too early";
+}
+
+// Whoever could name another address would be closed in its place, and stand in the log under its name.
+TEST(LobbyBalancer, NobodyElseNamesAnAddress) {
+  LobbyHarness harness(kNoDeadlineMs, balancers());
+  ASSERT_TRUE(harness.enter(4));
+  harness.peers[0]->send(joined(proxy_header(9), LobbyHarness::hello_of(Standing::kDevice)));
+  ASSERT_TRUE(run_until(harness.io, [&] { return !harness.turned_away.empty(); }));
+  EXPECT_EQ(harness.turned_away, (TurnedAway{{1, Lobby::Turned::kNotBalancer}}));
+  ASSERT_TRUE(harness.enter(4));
+  harness.peers[1]->send(std::string("\r\n"));
+  EXPECT_TRUE(run_until(harness.io, [&] { return harness.lobby.first(Standing::kNobody) != nullptr; }))
+      << "two bytes are no header: its session says what they are";
 }
 
 TEST(AddressKey, OfIpv6IsANetwork) {

@@ -84,6 +84,7 @@ const PEERS = {
   connections_over_cap: 'connections that found no place',
   handshakes_over_cap: 'connections that found no place among the handshakes',
   handshakes_over_rate: 'handshakes that a device made too often',
+  balancers_refused: 'balancers without their PROXY header, and others with one',
   signatures_over_rate: 'handshakes without a key that waited for a signature',
   sessions_overloaded: 'peers that read too slowly',
   sessions_replaced: 'sessions that a newer one of the same device ended',
