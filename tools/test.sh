@@ -20,7 +20,7 @@ listener_accept_test session_test http_test io_thread_test sample_push_test hist
 STAGES=(
   "native|dev||"
   "address|asan||-LE rules|slow|digest"
-  "threads|tsan|$THREADED gradstream gradstream-client|-R ^(${THREADED// /|}|commands|kill)\$"
+  "threads|tsan|$THREADED gradstream gradstream-client|-R ^(${THREADED// /|}|commands_[12]|kill)\$"
 )
 case ${*:-all} in
   all) ;;

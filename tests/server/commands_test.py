@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The program `gradstream` as a user meets it: verbs, exit codes, files, signals, and peers that speak something else.
 
-    commands_test.py PROGRAM CLIENT
+    commands_test.py PROGRAM CLIENT [PART OF]    of OF parts, which run side by side, the PART-th; from 1
 """
 
 import fcntl
@@ -35,6 +35,7 @@ COUNTER_HEADERS = ("link/shell_counters.h", "watch/watch.h")
 PROMTOOL = ROOT / "third_party" / "prometheus" / "promtool"
 PROGRAM = None
 CLIENT = None
+PART, PARTS = 0, 1
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
 OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE, ARITHMETIC, TEMPORARY = 0, 2, 3, 4, 5, 6, 7, 8, 9, 10
 FLUSH_TO_ZERO = os.environ.get("GS_FLUSH_TO_ZERO")  # a library that sets that mode when it is preloaded
@@ -1918,7 +1919,15 @@ retry_max_ms = 5
         self.assertNotIn(key, "".join(server.lines))
 
 
+def load_tests(loader, _tests, _pattern):
+    """What unittest runs. Neighbours resemble each other and take about as long: each part has every PARTS-th."""
+    return unittest.TestSuite(map(Commands, loader.getTestCaseNames(Commands)[PART::PARTS]))
+
+
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
     CLIENT = sys.argv.pop(1)
+    if sys.argv[1:2] and sys.argv[1].isdigit():
+        PART, PARTS = int(sys.argv.pop(1)) - 1, int(sys.argv.pop(1))
+        assert 0 <= PART < PARTS, "PART is from 1 to OF"
     unittest.main()
