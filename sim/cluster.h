@@ -20,6 +20,7 @@
 #include "server/engine/front.h"
 #include "server/engine/leader.h"
 #include "sim/cluster_oracle.h"
+#include "sim/cluster_plants.h"
 #include "sim/event_queue.h"
 #include "sim/fake_engine.h"
 #include "sim/faults.h"
@@ -60,19 +61,6 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_lost_after",
                                                                                    "engine_late"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
-
-// Faults of the cluster's own, to see that the simulator finds them.
-enum class ClusterPlant : uint8_t {
-  kNone,
-  kAckBeforeCommit,  // as FrontPlant, the first four
-  kNoCutCheck,
-  kNoResolve,
-  kOtherSum,
-  kStaleTerm,      // a leader publishes when its term is over
-  kAsyncFailover,  // the standby lacks what was committed last
-};
-inline constexpr std::array<const char*, 7> kClusterPlantNames = {
-    "none", "ack_before_commit", "no_cut_check", "no_resolve", "other_sum", "stale_term", "async_failover"};
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.
 inline constexpr uint32_t kFrontCountMax = 16;

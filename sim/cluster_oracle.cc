@@ -59,6 +59,11 @@ void ClusterOracle::record(JournalRecord record) {
 
 void ClusterOracle::on_batch(const std::string& node, const EngineBatch& batch) {
   const uint64_t before_count = update_count_;
+  if (batch.open_version < version()) {
+    broken("the engine has lost version " + std::to_string(version()) + ", and takes a batch before it");
+  } else if (batch.open_version > version()) {
+    broken("a batch of node " + node + " is committed for a version that nobody has published");
+  }
   for (const RowChange& change : batch.changes) {
     DeviceRow& before = rows_[change.device];
     const bool is_judged = change.row.judged != before.judged;
@@ -127,6 +132,10 @@ void ClusterOracle::on_update(uint32_t device, const DeviceRow& before, const Ju
 }
 
 void ClusterOracle::on_task(uint32_t device, const IssuedTask& task) {
+  if (task.version != version()) {
+    broken("a task was committed into another version than it was issued for");
+    return;
+  }
   const bool is_whole = task.steps == single_.run().task_terms().local_step_count;
   record(JournalRecord::task({.device = device,
                               .task_sequence = task.sequence,
@@ -138,7 +147,9 @@ void ClusterOracle::on_task(uint32_t device, const IssuedTask& task) {
 
 void ClusterOracle::on_published(const std::string& node, const LeaseRow& lease, const PublishedVersion& next) {
   VersionRecord published;
-  if (lease.node != node) {
+  if (next.version <= version()) {
+    broken("the engine has lost version " + std::to_string(version()) + ", and takes another one in its place");
+  } else if (lease.node != node) {
     broken("node " + node + " publishes a version, and the lease is held by " + lease.node);
   } else if (single_.tally().on_time_count + single_.tally().late_count == 0) {
     broken("a version was published without an update");
