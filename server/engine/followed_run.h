@@ -43,6 +43,8 @@ class FollowedRun {
  public:
   // The run stands at version 0. Asserts that check_cluster_run() has no objection.
   FollowedRun(const RunParameters& parameters, uint32_t device_count);
+  FollowedRun(const FollowedRun&) = delete;  // the ledger refers to the parameters and the enrolment beside it
+  FollowedRun& operator=(const FollowedRun&) = delete;
 
   RunLedger& ledger() { return *ledger_; }
   const RunLedger& ledger() const { return *ledger_; }
