@@ -37,13 +37,25 @@ std::vector<std::string> names_of(const char* prefix, size_t count) {
   return names;
 }
 
+// Those of the engine's calls, as bits of FakeEngineOptions.
+uint32_t call_faults(uint32_t fault_bits) {
+  constexpr std::pair<ClusterFault, EngineCallFault> kOfCalls[] = {
+      {ClusterFault::kLostBefore, EngineCallFault::kLostBefore},
+      {ClusterFault::kLostAfter, EngineCallFault::kLostAfter},
+      {ClusterFault::kLate, EngineCallFault::kLate},
+      {ClusterFault::kMuchLate, EngineCallFault::kMuchLate}};
+  uint32_t bits = 0;
+  for (const auto& [fault, of_call] : kOfCalls) {
+    bits |= (fault_bits >> static_cast<uint32_t>(fault) & 1U) != 0 ? bit_of(of_call) : 0;
+  }
+  return bits;
+}
+
 FakeEngineOptions engine_options(const ClusterOptions& options, uint32_t schedule) {
-  constexpr uint32_t kEngineFaults = 1U << static_cast<uint32_t>(ClusterFault::kLostBefore) |
-                                     1U << static_cast<uint32_t>(ClusterFault::kLostAfter) |
-                                     1U << static_cast<uint32_t>(ClusterFault::kLate);
   FakeEngineOptions engine;
   engine.seed = options.sim.seed * 1'000'003 + schedule;
-  engine.lost_odds = (options.sim.fault_bits & kEngineFaults) != 0 ? kEngineFaultOdds : 0;
+  engine.lost_odds = kEngineFaultOdds;
+  engine.fault_bits = call_faults(options.sim.fault_bits);
   engine.lease_ms = kLeaseMs;
   engine.checks_holder = options.plant != ClusterPlant::kStaleTerm;  // else no version of that leader is taken
   return engine;
@@ -209,6 +221,7 @@ void Cluster::fill_result() {
   result_.faults[static_cast<size_t>(ClusterFault::kLostBefore)] = engine.lost_before;
   result_.faults[static_cast<size_t>(ClusterFault::kLostAfter)] = engine.lost_after;
   result_.faults[static_cast<size_t>(ClusterFault::kLate)] = engine.late;
+  result_.faults[static_cast<size_t>(ClusterFault::kMuchLate)] = engine.much_late;
   result_.digest = oracle_.digest();
   result_.version = oracle_.version();
   result_.virtual_ms = now_ms_;

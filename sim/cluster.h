@@ -44,8 +44,9 @@ enum class ClusterFault : uint8_t {
   kLostBefore,   // a call never reaches the engine
   kLostAfter,    // a call is executed, and its answer is lost
   kLate,         // a call is executed after its node has given it up
+  kMuchLate,     // the same when what its node asked then is answered
 };
-inline constexpr size_t kClusterFaultCount = 14;
+inline constexpr size_t kClusterFaultCount = 15;
 inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames = {"loss",
                                                                                    "duplicate",
                                                                                    "delay",
@@ -59,7 +60,8 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_failover",
                                                                                    "engine_lost_before",
                                                                                    "engine_lost_after",
-                                                                                   "engine_late"};
+                                                                                   "engine_late",
+                                                                                   "engine_much_late"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.

@@ -135,7 +135,9 @@ class FakeEngine::Node : public EngineNode {
 };
 
 FakeEngine::FakeEngine(const FakeEngineOptions& options)
-    : options_(options), draw_(key_of(options.seed)), tables_(std::make_unique<Tables>()) {}
+    : options_(options), draw_(key_of(options.seed)), tables_(std::make_unique<Tables>()) {
+  GS_ASSERT((options.fault_bits & ~kEveryEngineCallFault) == 0);
+}
 
 FakeEngine::~FakeEngine() { GS_ASSERT(nodes_.empty()); }
 
@@ -166,14 +168,28 @@ void FakeEngine::pause(const std::string& node, uint64_t until_ms) {
 
 // ---- Ways ----
 
+// One of those that the options allow.
+FakeEngine::Fault FakeEngine::draw_fault() {
+  if (options_.lost_odds == 0 || options_.fault_bits == 0 || draw_.next() % options_.lost_odds != 0) {
+    return Fault::kNone;
+  }
+  std::vector<Fault> allowed;
+  for (size_t i = 1; i < kEngineCallFaultCount; ++i) {
+    if ((options_.fault_bits & bit_of(static_cast<Fault>(i))) != 0) {
+      allowed.push_back(static_cast<Fault>(i));
+    }
+  }
+  return allowed[draw_.next() % allowed.size()];
+}
+
 void FakeEngine::submit(Call call) {
   const auto way_ms = [this] { return 1 + draw_.next() % options_.delay_most_ms; };
   Fault fault = Fault::kNone;
   if (const auto planted = planted_.find(call.node); planted != planted_.end()) {
     fault = planted->second;
     planted_.erase(planted);
-  } else if (options_.lost_odds > 0 && draw_.next() % options_.lost_odds == 0) {
-    fault = static_cast<Fault>(1 + draw_.next() % 4);
+  } else {
+    fault = draw_fault();
   }
   call.at_ms = std::max(now_ms_ + way_ms(), paused_[call.node]);
   for (const Call& other : calls_) {
@@ -190,7 +206,7 @@ void FakeEngine::submit(Call call) {
   } else if (fault == Fault::kLate || fault == Fault::kMuchLate) {
     call.at_ms = call.answer_ms + (fault == Fault::kLate ? 1 : kMuchLateDeadlines * options_.deadline_ms);
     call.is_late = true;
-    ++counters_.late;
+    ++(fault == Fault::kLate ? counters_.late : counters_.much_late);
   } else if (fault == Fault::kLostAfter) {
     ++counters_.lost_after;
   }

@@ -53,6 +53,22 @@ TEST(Cluster, LosesNothingToAnyFault) {
   }
 }
 
+// Else a schedule of one fault would say nothing of that fault.
+TEST(Cluster, AFaultComesAlone) {
+  for (const ClusterFault fault : {ClusterFault::kLostBefore, ClusterFault::kLostAfter, ClusterFault::kLate,
+                                   ClusterFault::kMuchLate, ClusterFault::kFailover, ClusterFault::kNodeCrash}) {
+    const auto alone = static_cast<size_t>(fault);
+    SCOPED_TRACE(kClusterFaultNames[alone]);
+    ClusterOptions options = cluster(3, false);
+    options.sim.fault_bits = 1U << alone;
+    ClusterFaultCounts faults = {};
+    expect_the_digest_of_one_server(options, 2, &faults);
+    EXPECT_GT(faults[alone], 0U);
+    faults[alone] = 0;
+    EXPECT_EQ(faults, ClusterFaultCounts());
+  }
+}
+
 // Sums of one block, too, and replicas that hold a mean beside their model.
 TEST(Cluster, TrainsTangentsAndMeansToo) {
   for (const bool uploads_means : {false, true}) {
