@@ -20,9 +20,11 @@ RandomKey key_of(uint32_t seed) {
   return key;
 }
 
-enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kSeal, kPublish, kReadVersions };
+enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadProgress, kReadSums, kSeal, kPublish, kReadVersions };
 
-bool is_read(Verb verb) { return verb == Verb::kLoad || verb == Verb::kReadSums || verb == Verb::kReadVersions; }
+bool is_read(Verb verb) {
+  return verb == Verb::kLoad || verb == Verb::kReadProgress || verb == Verb::kReadSums || verb == Verb::kReadVersions;
+}
 
 }  // namespace
 
@@ -33,7 +35,7 @@ struct FakeEngine::Tables {
   LeaseRow lease;
   std::map<std::string, FrontRow> fronts;
   std::map<uint32_t, DeviceRow> devices;
-  std::map<uint32_t, std::vector<std::vector<uint8_t>>> sums;  // by version
+  std::map<uint32_t, std::map<SumPlace, std::vector<uint8_t>>> sums;  // by version
   std::vector<PublishedVersion> versions;
 };
 
@@ -47,6 +49,7 @@ struct FakeEngine::Call {
   uint64_t term = 0;
   uint64_t sum_count = 0;
   uint32_t version = 0;
+  SumPlace after;
   PublishedVersion next;
   uint64_t at_ms = 0;        // when it is executed; kNever: it never is, or was
   uint64_t answer_ms = 0;    // when its node has the reply
@@ -85,9 +88,15 @@ class FakeEngine::Node : public EngineNode {
     return submit(std::move(call));
   }
   EngineTicket take_lease() override { return submit(of(Verb::kTakeLease)); }
-  EngineTicket read_sums(uint32_t version) override {
+  EngineTicket read_progress(uint32_t version) override {
+    Call call = of(Verb::kReadProgress);
+    call.version = version;
+    return submit(std::move(call));
+  }
+  EngineTicket read_sums(uint32_t version, const SumPlace& after) override {
     Call call = of(Verb::kReadSums);
     call.version = version;
+    call.after = after;
     return submit(std::move(call));
   }
   EngineTicket seal(uint64_t term, uint32_t version) override {
@@ -301,7 +310,6 @@ EngineReply FakeEngine::transact(const Call& call) {
   EngineReply reply;
   reply.outcome = EngineOutcome::kCommitted;
   FrontRow& front = tables.fronts[call.node];
-  const bool is_open = call.version == tables.open_version;
   switch (call.verb) {
     case Verb::kJoin:
       begin_epoch(&front);
@@ -321,12 +329,11 @@ EngineReply FakeEngine::transact(const Call& call) {
     case Verb::kTakeLease:
       take_lease(call.node, &reply);
       break;
+    case Verb::kReadProgress:
+      read_progress(call, &reply);
+      break;
     case Verb::kReadSums:
-      reply.outcome = is_open ? EngineOutcome::kCommitted : EngineOutcome::kCut;
-      for (const auto& [name, one] : tables.fronts) {
-        reply.fronts.push_back(one);
-      }
-      reply.sums = tables.sums[call.version];
+      read_sums(call, &reply);
       break;
     case Verb::kSeal:
       seal(call, &reply);
@@ -377,7 +384,7 @@ void FakeEngine::commit(const std::string& node, const EngineBatch& batch, Engin
   front.on_time_count += batch.on_time_count;
   front.late_count += batch.late_count;
   if (!batch.sum.empty()) {
-    tables_->sums[batch.open_version].push_back(batch.sum);
+    tables_->sums[batch.open_version][{node, batch.epoch, batch.number}] = batch.sum;
   }
   reply->front = front;
 }
@@ -405,6 +412,36 @@ void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
     lease.until_ms = now_ms_ + options_.lease_ms;
   }
   reply->lease = lease;
+}
+
+void FakeEngine::read_progress(const Call& call, EngineReply* reply) const {
+  if (call.version != tables_->open_version) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  reply->progress.is_sealed = tables_->is_sealed;
+  for (const auto& [name, front] : tables_->fronts) {
+    // A node that has not joined since counts for an older version. All others do for this one, sealed or not.
+    if (front.open_version >= call.version) {
+      reply->progress.on_time_count += front.on_time_count;
+      reply->progress.late_count += front.late_count;
+    }
+  }
+}
+
+void FakeEngine::read_sums(const Call& call, EngineReply* reply) const {
+  if (call.version != tables_->open_version) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  const auto of_version = tables_->sums.find(call.version);
+  if (of_version == tables_->sums.end()) {
+    return;
+  }
+  for (auto one = of_version->second.upper_bound(call.after);
+       one != of_version->second.end() && reply->sums.size() < options_.sum_count_max; ++one) {
+    reply->sums.push_back({one->first, one->second});
+  }
 }
 
 bool FakeEngine::is_leader(const Call& call) const {

@@ -51,6 +51,7 @@ struct FakeEngineOptions {
   uint32_t fault_bits = kEveryEngineCallFault;  // that calls may meet by chance; plant() knows no mask
   uint32_t deadline_ms = 100;  // after which a reply is given up
   uint32_t lease_ms = 3000;
+  size_t sum_count_max = 3;  // in a reply to read_sums(): few, so that a version takes several
   bool checks_holder = true;  // of the lease, where a version is sealed or published; false: the term alone
 };
 
@@ -110,6 +111,8 @@ class FakeEngine {
   void commit(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void take_lease(const std::string& node, EngineReply* reply);
+  void read_progress(const Call& call, EngineReply* reply) const;
+  void read_sums(const Call& call, EngineReply* reply) const;
   bool is_leader(const Call& call) const;
   void seal(const Call& call, EngineReply* reply);
   void publish(const Call& call, EngineReply* reply);

@@ -16,7 +16,7 @@ using Fault = EngineFault;
 // The open version's sums, by who does not take part.
 std::vector<std::vector<uint8_t>> sums_of(FakeHarness* engine, uint32_t version) {
   const std::unique_ptr<EngineNode> reader = engine->connect("reader");
-  return engine->wait(*reader, reader->read_sums(version)).sums;
+  return read_all_sums(*engine, *reader, version);
 }
 
 // The next version, of the sums that are in.
@@ -61,7 +61,8 @@ class AwayEngine : public EngineNode {
   }
   EngineTicket resolve(uint64_t, uint64_t) override { return answer(made()); }
   EngineTicket take_lease() override { return answer(made()); }
-  EngineTicket read_sums(uint32_t) override { return answer(made()); }
+  EngineTicket read_progress(uint32_t) override { return answer(made()); }
+  EngineTicket read_sums(uint32_t, const SumPlace&) override { return answer(made()); }
   EngineTicket seal(uint64_t, uint32_t) override { return answer(made()); }
   EngineTicket publish(uint64_t, uint64_t, const PublishedVersion&) override { return answer(made()); }
   EngineTicket read_versions(uint32_t) override { return answer(made()); }
