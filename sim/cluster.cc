@@ -94,7 +94,6 @@ Cluster::Cluster(const ClusterOptions& options, uint32_t schedule)
   for (uint32_t i = 0; i < options.sim.device_count; ++i) {
     devices_.push_back(std::make_unique<SimDevice>(i, parameters_));
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
-    devices_[i]->poll_ms = kEver;
     push(dice_.between(0, 100), Kind::kDeviceBoot, i, 0);
   }
   for (const std::string& name : names_of("n", options.front_count)) {
@@ -235,8 +234,7 @@ void Cluster::handle(const Event& event) {
   switch (event.kind) {
     case Kind::kPoll: {
       SimDevice& device = *devices_[event.device];
-      if (device.is_alive() && device.poll_ms == event.at_ms) {
-        device.poll_ms = kEver;
+      if (device.begin_poll(event.at_ms)) {
         poll(event.device);
       }
       return;
@@ -253,7 +251,6 @@ void Cluster::handle(const Event& event) {
       return;
     case Kind::kDeviceBoot:
       devices_[event.device]->boot();
-      devices_[event.device]->poll_ms = kEver;
       schedule_poll(*devices_[event.device], now_ms_);
       return;
     case Kind::kNodeBoot:
@@ -271,19 +268,13 @@ void Cluster::handle(const Event& event) {
 // What a device learns of its session.
 void Cluster::handle_down(const Event& event) {
   SimDevice& device = *devices_[event.device];
-  if (!device.is_alive() || device.session != event.session) {
+  if (!device.hears(event.session)) {
     return;
   }
-  if (event.kind == Kind::kConnected) {
-    device.client().on_connected(now_ms_);
-  } else if (event.kind == Kind::kFrameDown) {
-    device.reader().feed(event.bytes);
-    device.client().on_frame(device.reader().payload(), now_ms_);
-    device.reader().pop();
-  } else {
-    device.session = 0;
-    device.client().on_connection_lost(Status::kClosed, now_ms_);
-  }
+  const SessionNews news = event.kind == Kind::kConnected   ? SessionNews::kConnected
+                           : event.kind == Kind::kFrameDown ? SessionNews::kFrame
+                                                            : SessionNews::kEnd;
+  device.learn(news, event.bytes, now_ms_);
   schedule_poll(device, now_ms_);
 }
 
