@@ -304,7 +304,7 @@ void Cluster::handle_up(const Event& event) {
   }
   link.reader.pop();
   oracle_.on_said(event.session, link.device, message);
-  node.front->on_message(event.session, link.device, message, now_ms_);
+  node.front->on_message(event.session, link.device, message, now_ms_ + node.ahead_ms);
   take_actions(&node);
 }
 

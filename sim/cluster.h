@@ -45,8 +45,9 @@ enum class ClusterFault : uint8_t {
   kLostAfter,    // a call is executed, and its answer is lost
   kLate,         // a call is executed after its node has given it up
   kMuchLate,     // the same when what its node asked then is answered
+  kSkew,         // a node boots with a clock that is minutes from all others
 };
-inline constexpr size_t kClusterFaultCount = 15;
+inline constexpr size_t kClusterFaultCount = 16;
 inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames = {"loss",
                                                                                    "duplicate",
                                                                                    "delay",
@@ -61,7 +62,8 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_lost_before",
                                                                                    "engine_lost_after",
                                                                                    "engine_late",
-                                                                                   "engine_much_late"};
+                                                                                   "engine_much_late",
+                                                                                   "node_skew"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.
@@ -127,6 +129,8 @@ class Cluster {
     std::unique_ptr<Leader> leader;
     bool is_paused = false;
     std::deque<Event> inbox;  // what came meanwhile
+    uint64_t ahead_ms = 0;    // of virtual time, by its own clock
+    uint64_t next_ms() const;
   };
   // A node's end of a session.
   struct Link {

@@ -14,6 +14,7 @@ constexpr std::string_view kVersionNotOpen = "is committed for a version that no
 constexpr std::string_view kOtherCounts = "counts other updates than its rows accept";
 constexpr std::string_view kNotOpen = "judges a task that is not open";
 constexpr std::string_view kOtherVersion = "is not what one server makes of its updates";
+constexpr std::string_view kOtherTime = "a task was issued at another time than the engine's";
 constexpr std::string_view kOtherHolder = "publishes a version, and the lease is held by";
 constexpr std::string_view kLost = "the engine has lost";
 constexpr std::string_view kUnknownTask = "an Ack does not know a task of the journal";
@@ -31,6 +32,8 @@ std::vector<std::string_view> findings_of(ClusterPlant plant) {
       return {kOtherCounts, kNotOpen, kUpdateElsewhere, kTaskElsewhere, kVersionNotOpen};
     case ClusterPlant::kOtherSum:
       return {kOtherVersion};
+    case ClusterPlant::kOwnClock:
+      return {kOtherTime};
     case ClusterPlant::kStaleTerm:
       return {kOtherHolder};
     case ClusterPlant::kAsyncFailover:
@@ -44,9 +47,8 @@ std::vector<std::string_view> findings_of(ClusterPlant plant) {
 
 bool is_finding(ClusterPlant plant, std::string_view sentence) {
   const std::vector<std::string_view> findings = findings_of(plant);
-  return std::any_of(findings.begin(), findings.end(), [&sentence](std::string_view part) {
-    return sentence.find(part) != std::string_view::npos;
-  });
+  return std::any_of(findings.begin(), findings.end(),
+                     [&sentence](std::string_view part) { return sentence.find(part) != std::string_view::npos; });
 }
 
 }  // namespace gradstream

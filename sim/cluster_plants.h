@@ -14,16 +14,18 @@ namespace gradstream {
 
 enum class ClusterPlant : uint8_t {
   kNone,
-  kAckBeforeCommit,  // as FrontPlant, the first four
+  kAckBeforeCommit,  // as FrontPlant, the first five
   kNoCutCheck,
   kNoResolve,
   kOtherSum,
+  kOwnClock,
   kStaleTerm,      // a leader publishes when its term is over
   kAsyncFailover,  // the standby lacks what was committed last
 };
-inline constexpr size_t kClusterPlantCount = 7;
+inline constexpr size_t kClusterPlantCount = 8;
 inline constexpr std::array<const char*, kClusterPlantCount> kClusterPlantNames = {
-    "none", "ack_before_commit", "no_cut_check", "no_resolve", "other_sum", "stale_term", "async_failover"};
+    "none",      "ack_before_commit", "no_cut_check", "no_resolve",
+    "other_sum", "own_clock",         "stale_term",   "async_failover"};
 
 // Whether the sentence is one of those that have to find the plant. None has to find kNone.
 bool is_finding(ClusterPlant plant, std::string_view sentence);

@@ -20,7 +20,18 @@ RandomKey key_of(uint32_t seed) {
   return key;
 }
 
-enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadProgress, kReadSums, kSeal, kPublish, kReadVersions };
+enum class Verb : uint8_t {
+  kJoin,
+  kLoad,
+  kCommit,
+  kResolve,
+  kTakeLease,
+  kReadProgress,
+  kReadSums,
+  kSeal,
+  kPublish,
+  kReadVersions
+};
 
 bool is_read(Verb verb) {
   return verb == Verb::kLoad || verb == Verb::kReadProgress || verb == Verb::kReadSums || verb == Verb::kReadVersions;
@@ -299,7 +310,7 @@ void FakeEngine::tell(const Call& call) const {
     return;
   }
   if (call.verb == Verb::kCommit) {
-    watch_->on_batch(call.node, call.batch);
+    watch_->on_batch(call.node, call.batch, now_ms_);
   } else if (call.verb == Verb::kPublish) {
     watch_->on_published(call.node, tables_->lease, call.next);
   }
@@ -342,6 +353,7 @@ EngineReply FakeEngine::transact(const Call& call) {
       publish(call, &reply);
       break;
     case Verb::kReadVersions:
+      reply.engine_ms = now_ms_;
       for (const PublishedVersion& one : tables.versions) {
         if (one.version >= call.version) {
           reply.versions.push_back(one);

@@ -24,7 +24,8 @@ namespace gradstream {
 class EngineWatch {
  public:
   virtual ~EngineWatch() = default;
-  virtual void on_batch(const std::string& node, const EngineBatch& batch) = 0;
+  // engine_ms: by the engine's clock.
+  virtual void on_batch(const std::string& node, const EngineBatch& batch, uint64_t engine_ms) = 0;
   // lease: as it was then.
   virtual void on_published(const std::string& node, const LeaseRow& lease, const PublishedVersion& next) = 0;
 };
@@ -41,17 +42,17 @@ inline constexpr size_t kEngineCallFaultCount = 5;
 // The bit of a fault in FakeEngineOptions::fault_bits.
 constexpr uint32_t bit_of(EngineCallFault fault) { return 1U << static_cast<uint32_t>(fault); }
 inline constexpr uint32_t kEveryEngineCallFault = bit_of(EngineCallFault::kLostBefore) |
-                                                  bit_of(EngineCallFault::kLostAfter) |
-                                                  bit_of(EngineCallFault::kLate) | bit_of(EngineCallFault::kMuchLate);
+                                                  bit_of(EngineCallFault::kLostAfter) | bit_of(EngineCallFault::kLate) |
+                                                  bit_of(EngineCallFault::kMuchLate);
 
 struct FakeEngineOptions {
   uint32_t seed = 1;
   uint32_t delay_most_ms = 5;  // of one way, at least 1
   uint32_t lost_odds = 0;      // a call in so many meets one of fault_bits, each as often as the others; 0: none
   uint32_t fault_bits = kEveryEngineCallFault;  // that calls may meet by chance; plant() knows no mask
-  uint32_t deadline_ms = 100;  // after which a reply is given up
+  uint32_t deadline_ms = 100;                   // after which a reply is given up
   uint32_t lease_ms = 3000;
-  size_t sum_count_max = 3;  // in a reply to read_sums(): few, so that a version takes several
+  size_t sum_count_max = 3;   // in a reply to read_sums(): few, so that a version takes several
   bool checks_holder = true;  // of the lease, where a version is sealed or published; false: the term alone
 };
 

@@ -115,6 +115,7 @@ struct EngineReply {
   VersionProgress progress;
   std::vector<BatchSum> sums;
   std::vector<PublishedVersion> versions;
+  uint64_t engine_ms = 0;
 };
 
 // One node's connection to the engine, for one run. Calls do not fail at once: whatever goes wrong is an outcome.
@@ -147,11 +148,12 @@ class EngineNode {
   // kCommitted. A seal has no end but publish(): the next leader goes on with it. lease.
   virtual EngineTicket seal(uint64_t term, uint32_t version) = 0;
   // The version behind the open one, by the holder of the lease of this term. sum_count: the sums that it was made of,
-  // as read_sums() gave them in all its replies. kCut where node, term, version or count is another, or the open version is not sealed.
-  // Else an update that was committed after the leader had read would be acknowledged, and in no version. The sums of
-  // the version before are dropped, and the counts of the fronts begin anew. lease.
+  // as read_sums() gave them in all its replies. kCut where node, term, version or count is another, or the open
+  // version is not sealed. Else an update that was committed after the leader had read would be acknowledged, and in no
+  // version. The sums of the version before are dropped, and the counts of the fronts begin anew. lease.
   virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
-  // versions: some of them, from this one on, in their order and without a gap. None: there is none.
+  // versions: some of them, from this one on, in their order and without a gap. None: there is none. engine_ms: what
+  // the clock of leases showed while the call was executed, in ms since 1970. What a node writes into rows is by it.
   virtual EngineTicket read_versions(uint32_t from) = 0;
 
   // Those that have come since the last call.

@@ -106,11 +106,11 @@ void Front::make_ready(SessionId id) {
 // Judges what may be judged, and calls the engine for what is to be loaded or committed.
 void Front::go_on(uint64_t now_ms) {
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
-  while (!ready_.empty() && is_current() && !is_broken_ && gathered_.size() < kBatchChangesMax) {
+  while (!ready_.empty() && is_current() && clock_.is_known() && !is_broken_ && gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
-    advance(id, now_ms);
+    advance(id, time(now_ms));
   }
   send_loads();
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
@@ -122,6 +122,7 @@ void Front::go_on(uint64_t now_ms) {
   }
 }
 
+// now_ms: by the engine's clock.
 void Front::advance(SessionId id, uint64_t now_ms) {
   for (auto session = sessions_.find(id);
        session != sessions_.end() && !session->second.items.empty() && !devices_.at(session->second.device).is_busy &&
@@ -171,6 +172,7 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
 void Front::ask_versions(uint64_t now_ms) {
   poll_ms_ = now_ms + kVersionPollMs;
   if (versions_ticket_ == 0) {
+    clock_.ask(now_ms);
     versions_ticket_ = engine_.read_versions(run_.version() + 1);
   }
 }
@@ -186,6 +188,7 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
     return;
   }
   version_pause_.reset();
+  clock_.answer(now_ms, reply.engine_ms);
   if (reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
     return;
   }
@@ -230,7 +233,7 @@ void Front::take_loads(const EngineReply& reply, uint64_t now_ms) {
     }
     devices_.at(device).row = reply.rows[i++];
     if (sessions_.contains(item.session)) {
-      judge_hello_of(item, now_ms);
+      judge_hello_of(item, time(now_ms));
     }
     if (!gathered_.contains(device)) {
       release(device);

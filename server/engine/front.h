@@ -7,9 +7,10 @@
 //                     Hello loads it                                     '-- unknown: asked, before anything else
 //
 // Pure: messages, replies of the engine and now_ms go in; actions and calls of the engine come out. No socket, thread
-// or clock. now_ms is to be the engine's clock, since nodes write it into rows that other nodes read. No engine gives
-// it yet. Each call has a reply within the engine's deadline. A call whose answer was lost is made again after a
-// CallPause, for as long as the engine is away: devices wait until then, each for its own deadline.
+// or clock. now_ms is of the node's own clock, which never goes back. What
+// is judged is judged by the engine's clock (engine_clock.h), since rows have times that other nodes compare. Each call
+// has a reply within the engine's deadline. A call whose answer was lost is made again after a CallPause, for as long
+// as the engine is away: devices wait until then, each for its own deadline.
 //
 // Output commit rule: what depends on a change of a row leaves when the batch with that change is committed. A version
 // that a device hears of was read from the engine, where it is durable.
@@ -36,6 +37,7 @@
 #include "server/coordinator/upload_rules.h"
 #include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
+#include "server/engine/engine_clock.h"
 #include "server/engine/followed_run.h"
 
 namespace gradstream {
@@ -80,6 +82,7 @@ enum class FrontPlant : uint8_t {
   kNoCutCheck,       // a batch that was cut goes into the next version as it is
   kNoResolve,        // a batch of unknown outcome is sent again, made to fit the rows as they are by then
   kOtherSum,         // some updates are added to their sum twice
+  kOwnClock,         // times in rows are of the node's own clock
 };
 
 class Front {
@@ -149,6 +152,7 @@ class Front {
   };
 
   // ---- Calls: server/engine/front.cc ----
+  uint64_t time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
   void join();
   void ask_versions(uint64_t now_ms);
@@ -216,6 +220,7 @@ class Front {
   CallPause load_pause_;
   CallPause version_pause_;
   EngineTicket versions_ticket_ = 0;  // 0: nothing is asked
+  EngineClock clock_;                 // by the answers to that
   uint64_t poll_ms_ = 0;
   uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
   std::vector<Real> values_;    // memory for those of one upload

@@ -44,7 +44,12 @@ constexpr std::array<EngineStatement, 10> kStatements = {{
     {"publish",
      "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)",
      true},
-    {"read_versions", "SELECT * FROM gradstream.read_versions($1::bigint, $2::bigint, $3::bigint)", true},
+    // One row at least, for the clock.
+    {"read_versions",
+     "SELECT v.found_version, v.found_content, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
+     "FROM (SELECT 1) clock LEFT JOIN gradstream.read_versions($1::bigint, $2::bigint, $3::bigint) v ON true "
+     "ORDER BY v.found_version",
+     true},
 }};
 
 FrontRow front_of(PgTable& table, size_t row) {
@@ -94,6 +99,16 @@ void read_sums(PgTable& table, EngineReply* reply) {
   }
 }
 
+void read_versions(PgTable& table, EngineReply* reply) {
+  reply->engine_ms = table.number(0, 2);
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    const auto version = static_cast<uint32_t>(table.number(i, 0));
+    if (version > 0) {  // else NULL: there is none, and version 0 is published by nobody
+      reply->versions.push_back({version, bytes_of(table, i, 1)});
+    }
+  }
+}
+
 // The first column of a function's row.
 EngineOutcome outcome_of(PgTable& table) {
   switch (table.number(0, 0)) {
@@ -120,9 +135,7 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
       read_sums(table, reply);
       return true;
     case EngineVerb::kReadVersions:
-      for (size_t i = 0; i < table.row_count(); ++i) {
-        reply->versions.push_back({static_cast<uint32_t>(table.number(i, 0)), bytes_of(table, i, 1)});
-      }
+      read_versions(table, reply);
       return true;
     case EngineVerb::kTakeLease:
     case EngineVerb::kSeal:

@@ -204,6 +204,26 @@ TEST(Front, AnUnknownBatchIsAskedFor) {
   }
 }
 
+// Two nodes whose clocks are hours apart serve one device: its row has the engine's times.
+TEST(Front, WritesTheEnginesTimeIntoRows) {
+  constexpr uint64_t kHourMs = 3'600'000;
+  FakeHarness engine;
+  engine.engine().advance(50'000);
+  TestNode ahead(&engine, "a", scalar_parameters());
+  TestNode behind(&engine, "b", scalar_parameters());
+  ahead.now_ms = kHourMs;
+  ahead.front.on_tick(ahead.now_ms);  // an hour in which it heard nothing, and then the time
+  ahead.settle();
+  ahead.join(1);
+  const uint64_t of_one = engine.engine().row(1).task.issued_ms;
+  behind.join(2);
+  const uint64_t of_two = engine.engine().row(2).task.issued_ms;
+  for (const uint64_t issued_ms : {of_one, of_two}) {
+    EXPECT_GE(issued_ms, 50'000U);
+    EXPECT_LE(issued_ms, 50'000U + kClockErrorMaxMs);
+  }
+}
+
 // Another epoch has begun under its feet: its batch is cut, and it joins anew.
 TEST(Front, ANodeThatWasFencedJoinsAnew) {
   FakeHarness engine;

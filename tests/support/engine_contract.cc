@@ -259,6 +259,22 @@ void expect_sums_by_place(MakeEngineHarness make) {
   EXPECT_TRUE(engine->wait(*a.node, a.node->read_sums(0, {"c", 0, 0})).sums.empty());
 }
 
+// Whatever the clocks of nodes show, they hear one time, and it is that of leases.
+void expect_one_clock(MakeEngineHarness make) {
+  constexpr uint64_t kLeaseMs = 3000;  // of the harnesses' engines
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const uint64_t first_until_ms = engine->wait(*a.node, a.node->take_lease()).lease.until_ms;
+  const uint64_t of_a = engine->wait(*a.node, a.node->read_versions(1)).engine_ms;
+  const uint64_t of_b = engine->wait(*b.node, b.node->read_versions(1)).engine_ms;
+  const uint64_t next_until_ms = engine->wait(*a.node, a.node->take_lease()).lease.until_ms;
+  EXPECT_GT(of_a, 0U);
+  EXPECT_LE(of_a, of_b);
+  EXPECT_LE(first_until_ms, of_a + kLeaseMs);
+  EXPECT_GE(next_until_ms, of_b + kLeaseMs);
+}
+
 void expect_one_publisher(MakeEngineHarness make) {
   const std::unique_ptr<EngineHarness> engine = make();
   Front a(engine.get(), "a");
