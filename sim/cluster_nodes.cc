@@ -140,8 +140,8 @@ void Cluster::step_nodes() {
     if (own_ms >= node.leader->next_tick_ms()) {
       node.leader->on_tick(own_ms);
     }
-    broken(node.front->is_broken() ? "a version does not follow from those before it" : "");
-    broken(node.leader->counters().unfit > 0 ? "a sum of the open version does not merge" : "");
+    broken(sentence_of(node.front->trouble()));
+    broken(sentence_of(node.leader->trouble()));
     take_actions(&node);
   }
 }

@@ -17,6 +17,7 @@ constexpr std::string_view kOtherVersion = "is not what one server makes of its 
 constexpr std::string_view kOtherTime = "a task was issued at another time than the engine's";
 constexpr std::string_view kOtherHolder = "publishes a version, and the lease is held by";
 constexpr std::string_view kLost = "the engine has lost";
+constexpr std::string_view kRestored = "the engine lacks what it had told this node is committed";
 constexpr std::string_view kUnknownTask = "an Ack does not know a task of the journal";
 
 std::vector<std::string_view> findings_of(ClusterPlant plant) {
@@ -37,8 +38,8 @@ std::vector<std::string_view> findings_of(ClusterPlant plant) {
     case ClusterPlant::kStaleTerm:
       return {kOtherHolder};
     case ClusterPlant::kAsyncFailover:
-      // A row, a version, or a sum: which one comes to light first is chance.
-      return {kLost, kUnknownTask, kOtherVersion};
+      // A row, a version, or a sum: which one comes to light first is chance, and whether a node notices first.
+      return {kLost, kUnknownTask, kOtherVersion, kRestored};
   }
   return {};
 }

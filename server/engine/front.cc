@@ -105,8 +105,12 @@ void Front::make_ready(SessionId id) {
 
 // Judges what may be judged, and calls the engine for what is to be loaded or committed.
 void Front::go_on(uint64_t now_ms) {
+  if (trouble_ != NodeTrouble::kNone) {
+    return;
+  }
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
-  while (!ready_.empty() && is_current() && clock_.is_known() && !is_broken_ && gathered_.size() < kBatchChangesMax) {
+  while (!ready_.empty() && is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone &&
+         gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
@@ -194,7 +198,10 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
   }
   judge_again(&gathered_);
   for (const PublishedVersion& version : reply.versions) {
-    is_broken_ = is_broken_ || run_.follow(version) != Status::kOk;
+    if (run_.follow(version) != Status::kOk) {
+      trouble_ = NodeTrouble::kUnfit;
+      return;
+    }
   }
   front_.open_version = std::max(front_.open_version, run_.version());  // publishing has moved the row
   poll_ms_ = now_ms + kVersionPollMs;
@@ -305,7 +312,27 @@ void Front::call_again() {
   }
 }
 
+// Whether the engine has lost what it said before. Its versions, epochs and batches only grow, and a batch is for a
+// version that was there when it left.
+bool Front::is_behind(const EngineReply& reply) const {
+  if (phase_ == Phase::kReloading || reply.outcome == EngineOutcome::kUnknown) {
+    return false;
+  }
+  const FrontRow& row = reply.front;
+  const uint32_t open_version =
+      phase_ == Phase::kCommitting ? std::max(told_.open_version, batch_.open_version) : told_.open_version;
+  return row.open_version < open_version || row.epoch < told_.epoch ||
+         (row.epoch == told_.epoch && row.batch < told_.batch);
+}
+
 void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
+  if (is_behind(reply)) {
+    trouble_ = NodeTrouble::kRestored;
+    return;
+  }
+  if (phase_ != Phase::kReloading && reply.outcome != EngineOutcome::kUnknown) {
+    told_ = reply.front;
+  }
   if (!is_answered(reply)) {
     pause_.begin(now_ms);
     return;

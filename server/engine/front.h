@@ -39,6 +39,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/engine_clock.h"
 #include "server/engine/followed_run.h"
+#include "server/engine/node_trouble.h"
 
 namespace gradstream {
 
@@ -109,8 +110,8 @@ class Front {
   const FrontCounters& counters() const { return counters_; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
-  // Of the engine's versions, one did not follow: the node is of no more use.
-  bool is_broken() const { return is_broken_; }
+  // With any trouble the front judges nothing and commits nothing any more.
+  NodeTrouble trouble() const { return trouble_; }
   void plant_for_test(FrontPlant plant) { plant_ = plant; }
 
  private:
@@ -158,6 +159,7 @@ class Front {
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);
   bool is_answered(const EngineReply& reply) const;
+  bool is_behind(const EngineReply& reply) const;
   void call_again();
   void send_loads();
   void take_loads(const EngineReply& reply, uint64_t now_ms);
@@ -210,7 +212,8 @@ class Front {
   Phase phase_ = Phase::kJoining;
   EngineTicket ticket_ = 0;  // of the phase's call
   CallPause pause_;          // before that is made again
-  FrontRow front_;           // as the engine said it last
+  FrontRow front_;           // as the engine said it last, and the versions that were read since
+  FrontRow told_;            // as the engine said it last: what it has from then on, or has lost
   EngineBatch batch_;        // the one under way ...
   Decisions flight_;         // ... and what it is made of
   Decisions gathered_;
@@ -227,7 +230,7 @@ class Front {
   FrontPlant plant_ = FrontPlant::kNone;
   bool must_join_ = false;  // once the rows of flight_ are there
   bool is_blind_ = false;   // FrontPlant::kNoResolve: flight_ is to be sent again
-  bool is_broken_ = false;
+  NodeTrouble trouble_ = NodeTrouble::kNone;
 };
 
 }  // namespace gradstream

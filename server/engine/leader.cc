@@ -12,7 +12,7 @@ Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNod
 // ---- Calls ----
 
 void Leader::on_tick(uint64_t now_ms) {
-  if (is_broken_) {
+  if (is_broken()) {
     return;
   }
   if (now_ms >= renew_ms_) {
@@ -110,6 +110,10 @@ void Leader::on_lease(const EngineReply& reply) {
     return;
   }
   lease_known_ = reply.ticket;
+  if (reply.lease.term < term_) {
+    break_off(NodeTrouble::kRestored);
+    return;
+  }
   const bool is_held = reply.outcome == EngineOutcome::kCommitted;
   if (is_held && (!is_leading_ || reply.lease.term != term_)) {
     ++counters_.terms;
@@ -131,9 +135,13 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
+  if (std::exchange(is_over_, false) && reply.versions.empty()) {
+    break_off(NodeTrouble::kRestored);
+    return;
+  }
   for (const PublishedVersion& version : reply.versions) {
     if (run_.follow(version) != Status::kOk) {
-      break_off();
+      break_off(NodeTrouble::kUnfit);
       return;
     }
   }
@@ -143,9 +151,9 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   }
 }
 
-void Leader::break_off() {
-  ++counters_.unfit;
-  is_broken_ = true;
+void Leader::break_off(NodeTrouble trouble) {
+  counters_.unfit += trouble == NodeTrouble::kUnfit ? 1 : 0;
+  trouble_ = trouble;
   is_leading_ = false;
 }
 
@@ -160,7 +168,7 @@ void Leader::begin_time(uint64_t now_ms) {
 
 void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome == EngineOutcome::kCut) {
-    is_behind_ = true;
+    is_behind_ = is_over_ = true;
     return;
   }
   if (reply.outcome != EngineOutcome::kCommitted) {
@@ -210,7 +218,7 @@ void Leader::on_sums(const EngineReply& reply) {
   for (const BatchSum& one : reply.sums) {
     PartialSum sum;
     if (decode_partial(one.bytes, &sum) != Status::kOk || run_.merge(sum) != Status::kOk) {
-      break_off();
+      break_off(NodeTrouble::kUnfit);
       return;
     }
     ++next_sum_count_;

@@ -29,6 +29,7 @@
 #include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
 #include "server/engine/followed_run.h"
+#include "server/engine/node_trouble.h"
 #include "server/run/trigger.h"
 
 namespace gradstream {
@@ -48,7 +49,7 @@ struct LeaderCounters {
   uint64_t published = 0;  // versions
   uint64_t cut = 0;        // seals and versions that were not: another term or another version
   uint64_t unknown = 0;    // publications whose outcome nobody knew at first
-  uint64_t unfit = 0;      // versions or sums that this node cannot read: is_broken() from then on
+  uint64_t unfit = 0;      // versions or sums that this node cannot read
 };
 
 class Leader {
@@ -63,13 +64,13 @@ class Leader {
   void on_tick(uint64_t now_ms);
   // UINT64_MAX: a reply is awaited, or the leader is broken.
   uint64_t next_tick_ms() const {
-    return is_broken_ ? UINT64_MAX : std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
+    return is_broken() ? UINT64_MAX : std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
   }
   // Whether the last answer of the engine was that this node holds the lease.
   bool is_leading() const { return is_leading_; }
-  // A version does not follow from those before it, or a sum of the open one does not merge: they are of a newer
-  // release, or damaged. The leader makes no call any more. Its lease runs out, and a node that can read them leads.
-  bool is_broken() const { return is_broken_; }
+  // With any trouble the leader makes no call any more. Its lease runs out, and a node without trouble leads.
+  NodeTrouble trouble() const { return trouble_; }
+  bool is_broken() const { return trouble_ != NodeTrouble::kNone; }
   const LeaderCounters& counters() const { return counters_; }
   const FollowedRun& run() const { return run_; }
   // It goes on to publish when its term is over, by the term that the engine names: a fault to be found.
@@ -89,7 +90,7 @@ class Leader {
   void on_sums(const EngineReply& reply);
   void on_sealed(const EngineReply& reply);
   void on_published(const EngineReply& reply, uint64_t now_ms);
-  void break_off();
+  void break_off(NodeTrouble trouble);
   void begin_time(uint64_t now_ms);
   bool is_round_over(const VersionProgress& version, uint64_t now_ms, Trigger* trigger);
   void begin_sums();
@@ -108,8 +109,9 @@ class Leader {
   uint64_t renew_ms_ = 0;
   uint64_t term_ = 0;
   bool is_leading_ = false;
-  bool is_broken_ = false;
+  NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_behind_ = true;     // versions are to be read before anything is decided
+  bool is_over_ = false;      // the version that stands here is not the open one, so that there is one behind it
   uint64_t deadline_ms_ = 0;  // 0: not begun; UINT64_MAX: the version is stalled
   uint32_t extension_count_ = 0;
   bool is_stalled_ = false;

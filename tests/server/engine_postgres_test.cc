@@ -276,6 +276,26 @@ TEST_F(EnginePostgres, TellsVersionsInParts) {
   }
 }
 
+// The database is set back: the row of the front says so with the next batch, whatever node asks.
+TEST_F(EnginePostgres, TellsThatItWasSetBack) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  cluster().ask_primary("CREATE TABLE front_before AS SELECT * FROM gradstream.front WHERE run = " + harness.run());
+  ASSERT_EQ(node.wait(node.engine.commit(node.batch)).outcome, EngineOutcome::kCommitted);
+  cluster().ask_primary("DELETE FROM gradstream.front WHERE run = " + harness.run());
+  cluster().ask_primary("INSERT INTO gradstream.front SELECT * FROM front_before");
+  cluster().ask_primary("DROP TABLE front_before");
+  node.batch.number = 3;
+  EngineReply reply = node.wait(node.engine.commit(node.batch));
+  EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(reply.front.epoch, node.batch.epoch);
+  EXPECT_EQ(reply.front.batch, 1U) << "it had taken the second one";
+  cluster().ask_primary("DELETE FROM gradstream.front WHERE run = " + harness.run());
+  reply = node.wait(node.engine.commit(node.batch));
+  EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(reply.front.epoch, 0U) << "no front";
+}
+
 // A version has sums without a limit, and a leader reads them in replies of a bounded size.
 TEST_F(EnginePostgres, TellsSumsInParts) {
   PostgresHarness harness(cluster());

@@ -204,6 +204,40 @@ TEST(Front, AnUnknownBatchIsAskedFor) {
   }
 }
 
+// A database that was restored lacks batches that were acknowledged, or versions that were followed.
+TEST(Front, NoticesAnEngineThatWasRestored) {
+  for (const bool loses_version : {false, true}) {
+    RunParameters parameters = scalar_parameters();
+    parameters.trigger->update_goal = 1;
+    FakeHarness engine;
+    TestNode node(&engine, "a", parameters);
+    TestNode other(&engine, "b", parameters);
+    const gs_Task one = node.join(1);
+    const gs_Task two = other.join(2);
+    node.upload(1, one);
+    node.settle();
+    if (loses_version) {
+      publish(&engine, parameters);
+      other.pass(kVersionPollMs);
+      ASSERT_EQ(other.front.run().version(), 1U);
+    }
+    TestNode& asking = loses_version ? other : node;
+    EXPECT_EQ(asking.front.trouble(), NodeTrouble::kNone);
+    engine.engine().fail_over(loses_version ? 2 : 1);  // the seal as well
+    const uint64_t batches = asking.front.counters().batches;
+    asking.hello(3);
+    asking.settle();
+    asking.pull(3);
+    asking.settle();
+    EXPECT_EQ(asking.front.trouble(), NodeTrouble::kRestored);
+    EXPECT_EQ(asking.last(3, gs_ServerMessage_task_tag), nullptr) << "nothing leaves that is not there";
+    asking.upload(2, two);
+    asking.settle();
+    EXPECT_EQ(asking.front.counters().batches, batches) << "it commits nothing any more";
+    EXPECT_NE(std::string(sentence_of(asking.front.trouble())).find("restored to an earlier time"), std::string::npos);
+  }
+}
+
 // Two nodes whose clocks are hours apart serve one device: its row has the engine's times.
 TEST(Front, WritesTheEnginesTimeIntoRows) {
   constexpr uint64_t kHourMs = 3'600'000;

@@ -272,6 +272,30 @@ TEST(Leader, ClosesARoundAtItsDeadline) {
   EXPECT_EQ(leader.leader.counters().published, 1U);
 }
 
+// The version that it has published is gone, or its term is.
+TEST(Leader, NoticesAnEngineThatWasRestored) {
+  for (const size_t lost_count : {1U, 60U}) {
+    const RunParameters parameters = goal_of(1);
+    FakeHarness engine;
+    TestNode node(&engine, "a", parameters);
+    TestLeader first(&engine, "m", parameters);
+    first.tick(1000);
+    engine.pass_lease();
+    TestLeader leader(&engine, "l", parameters);
+    leader.tick(5000);
+    node.upload(1, node.join(1));
+    node.settle();
+    leader.tick(5200);
+    ASSERT_EQ(leader.leader.counters().published, 1U);
+    engine.engine().fail_over(lost_count);
+    leader.tick(5400);
+    leader.tick(6100);
+    EXPECT_EQ(leader.leader.trouble(), NodeTrouble::kRestored);
+    EXPECT_FALSE(leader.leader.is_leading());
+    EXPECT_EQ(leader.leader.next_tick_ms(), UINT64_MAX);
+  }
+}
+
 // A node that cannot read a sum or a version lets go of its lease: a node that can leads then.
 TEST(Leader, ANodeThatCannotReadLeadsNoMore) {
   for (const bool is_version : {false, true}) {
