@@ -209,7 +209,12 @@ class EngineCommitter final : public Committer {
         wait(engine_.seal(lease.lease.term, version - 1)).outcome != EngineOutcome::kCommitted) {
       return false;
     }
-    const uint64_t sum_count = wait(engine_.read_sums(version - 1)).sums.size();
+    uint64_t sum_count = 0;
+    EngineReply part;
+    for (SumPlace after; !(part = wait(engine_.read_sums(version - 1, after))).sums.empty();) {
+      sum_count += part.sums.size();
+      after = part.sums.back().place;
+    }
     return wait(engine_.publish(lease.lease.term, sum_count, {version, {1}})).outcome == EngineOutcome::kCommitted;
   }
   std::string trouble() const override { return engine_.trouble(); }

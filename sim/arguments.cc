@@ -81,7 +81,8 @@ void define_cluster(CLI::App& app, Arguments* out) {
       ->check(CLI::Range(1U, kFrontCountMax))
       ->excludes("--verbose")
       ->group(group);
-  app.add_option("--planted", out->cluster_plant, "with --fronts: a fault that must be found within 100 schedules")
+  app.add_option("--planted", out->cluster_plant,
+                 "with --fronts: a fault that must be found in 100 schedules, by a sentence of its own")
       ->check(CLI::IsMember(std::vector<std::string>(kClusterPlantNames.begin(), kClusterPlantNames.end())))
       ->needs("--fronts")
       ->group(group);

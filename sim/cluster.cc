@@ -37,13 +37,25 @@ std::vector<std::string> names_of(const char* prefix, size_t count) {
   return names;
 }
 
+// Those of the engine's calls, as bits of FakeEngineOptions.
+uint32_t call_faults(uint32_t fault_bits) {
+  constexpr std::pair<ClusterFault, EngineCallFault> kOfCalls[] = {
+      {ClusterFault::kLostBefore, EngineCallFault::kLostBefore},
+      {ClusterFault::kLostAfter, EngineCallFault::kLostAfter},
+      {ClusterFault::kLate, EngineCallFault::kLate},
+      {ClusterFault::kMuchLate, EngineCallFault::kMuchLate}};
+  uint32_t bits = 0;
+  for (const auto& [fault, of_call] : kOfCalls) {
+    bits |= (fault_bits >> static_cast<uint32_t>(fault) & 1U) != 0 ? bit_of(of_call) : 0;
+  }
+  return bits;
+}
+
 FakeEngineOptions engine_options(const ClusterOptions& options, uint32_t schedule) {
-  constexpr uint32_t kEngineFaults = 1U << static_cast<uint32_t>(ClusterFault::kLostBefore) |
-                                     1U << static_cast<uint32_t>(ClusterFault::kLostAfter) |
-                                     1U << static_cast<uint32_t>(ClusterFault::kLate);
   FakeEngineOptions engine;
   engine.seed = options.sim.seed * 1'000'003 + schedule;
-  engine.lost_odds = (options.sim.fault_bits & kEngineFaults) != 0 ? kEngineFaultOdds : 0;
+  engine.lost_odds = kEngineFaultOdds;
+  engine.fault_bits = call_faults(options.sim.fault_bits);
   engine.lease_ms = kLeaseMs;
   engine.checks_holder = options.plant != ClusterPlant::kStaleTerm;  // else no version of that leader is taken
   return engine;
@@ -82,7 +94,6 @@ Cluster::Cluster(const ClusterOptions& options, uint32_t schedule)
   for (uint32_t i = 0; i < options.sim.device_count; ++i) {
     devices_.push_back(std::make_unique<SimDevice>(i, parameters_));
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
-    devices_[i]->poll_ms = kEver;
     push(dice_.between(0, 100), Kind::kDeviceBoot, i, 0);
   }
   for (const std::string& name : names_of("n", options.front_count)) {
@@ -209,6 +220,7 @@ void Cluster::fill_result() {
   result_.faults[static_cast<size_t>(ClusterFault::kLostBefore)] = engine.lost_before;
   result_.faults[static_cast<size_t>(ClusterFault::kLostAfter)] = engine.lost_after;
   result_.faults[static_cast<size_t>(ClusterFault::kLate)] = engine.late;
+  result_.faults[static_cast<size_t>(ClusterFault::kMuchLate)] = engine.much_late;
   result_.digest = oracle_.digest();
   result_.version = oracle_.version();
   result_.virtual_ms = now_ms_;
@@ -222,8 +234,7 @@ void Cluster::handle(const Event& event) {
   switch (event.kind) {
     case Kind::kPoll: {
       SimDevice& device = *devices_[event.device];
-      if (device.is_alive() && device.poll_ms == event.at_ms) {
-        device.poll_ms = kEver;
+      if (device.begin_poll(event.at_ms)) {
         poll(event.device);
       }
       return;
@@ -240,7 +251,6 @@ void Cluster::handle(const Event& event) {
       return;
     case Kind::kDeviceBoot:
       devices_[event.device]->boot();
-      devices_[event.device]->poll_ms = kEver;
       schedule_poll(*devices_[event.device], now_ms_);
       return;
     case Kind::kNodeBoot:
@@ -258,19 +268,13 @@ void Cluster::handle(const Event& event) {
 // What a device learns of its session.
 void Cluster::handle_down(const Event& event) {
   SimDevice& device = *devices_[event.device];
-  if (!device.is_alive() || device.session != event.session) {
+  if (!device.hears(event.session)) {
     return;
   }
-  if (event.kind == Kind::kConnected) {
-    device.client().on_connected(now_ms_);
-  } else if (event.kind == Kind::kFrameDown) {
-    device.reader().feed(event.bytes);
-    device.client().on_frame(device.reader().payload(), now_ms_);
-    device.reader().pop();
-  } else {
-    device.session = 0;
-    device.client().on_connection_lost(Status::kClosed, now_ms_);
-  }
+  const SessionNews news = event.kind == Kind::kConnected   ? SessionNews::kConnected
+                           : event.kind == Kind::kFrameDown ? SessionNews::kFrame
+                                                            : SessionNews::kEnd;
+  device.learn(news, event.bytes, now_ms_);
   schedule_poll(device, now_ms_);
 }
 
@@ -300,7 +304,7 @@ void Cluster::handle_up(const Event& event) {
   }
   link.reader.pop();
   oracle_.on_said(event.session, link.device, message);
-  node.front->on_message(event.session, link.device, message, now_ms_);
+  node.front->on_message(event.session, link.device, message, now_ms_ + node.ahead_ms);
   take_actions(&node);
 }
 

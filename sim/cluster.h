@@ -20,6 +20,7 @@
 #include "server/engine/front.h"
 #include "server/engine/leader.h"
 #include "sim/cluster_oracle.h"
+#include "sim/cluster_plants.h"
 #include "sim/event_queue.h"
 #include "sim/fake_engine.h"
 #include "sim/faults.h"
@@ -43,8 +44,10 @@ enum class ClusterFault : uint8_t {
   kLostBefore,   // a call never reaches the engine
   kLostAfter,    // a call is executed, and its answer is lost
   kLate,         // a call is executed after its node has given it up
+  kMuchLate,     // the same when what its node asked then is answered
+  kSkew,         // a node boots with a clock that is minutes from all others
 };
-inline constexpr size_t kClusterFaultCount = 14;
+inline constexpr size_t kClusterFaultCount = 16;
 inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames = {"loss",
                                                                                    "duplicate",
                                                                                    "delay",
@@ -58,21 +61,10 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_failover",
                                                                                    "engine_lost_before",
                                                                                    "engine_lost_after",
-                                                                                   "engine_late"};
+                                                                                   "engine_late",
+                                                                                   "engine_much_late",
+                                                                                   "node_skew"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
-
-// Faults of the cluster's own, to see that the simulator finds them.
-enum class ClusterPlant : uint8_t {
-  kNone,
-  kAckBeforeCommit,  // as FrontPlant, the first four
-  kNoCutCheck,
-  kNoResolve,
-  kOtherSum,
-  kStaleTerm,      // a leader publishes when its term is over
-  kAsyncFailover,  // the standby lacks what was committed last
-};
-inline constexpr std::array<const char*, 7> kClusterPlantNames = {
-    "none", "ack_before_commit", "no_cut_check", "no_resolve", "other_sum", "stale_term", "async_failover"};
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.
 inline constexpr uint32_t kFrontCountMax = 16;
@@ -137,6 +129,8 @@ class Cluster {
     std::unique_ptr<Leader> leader;
     bool is_paused = false;
     std::deque<Event> inbox;  // what came meanwhile
+    uint64_t ahead_ms = 0;    // of virtual time, by its own clock
+    uint64_t next_ms() const;
   };
   // A node's end of a session.
   struct Link {

@@ -28,8 +28,7 @@ uint64_t Cluster::latency_ms() {
 }
 
 void Cluster::schedule_poll(SimDevice& device, uint64_t at_ms) {
-  if (at_ms < device.poll_ms) {
-    device.poll_ms = at_ms;
+  if (device.wants_poll(at_ms)) {
     push(at_ms, Kind::kPoll, device.index(), 0);
   }
 }

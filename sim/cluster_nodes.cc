@@ -9,6 +9,10 @@ namespace {
 
 // A node that has ended is back within so long, ms.
 constexpr uint64_t kNodeAwayMostMs = 3000;
+// The clocks of nodes are ahead of virtual time by so much, ms, and a skewed one by up to twice that, or by nothing.
+constexpr uint64_t kClockAheadMs = 600'000;
+// A node's clock is skewed at one boot of so many.
+constexpr uint32_t kSkewOdds = 3;
 
 }  // namespace
 
@@ -24,6 +28,11 @@ void Cluster::boot_node(size_t index) {
   Node& node = nodes_[index];
   if (node.front != nullptr) {
     return;
+  }
+  node.ahead_ms = kClockAheadMs;
+  if (may(ClusterFault::kSkew, kSkewOdds)) {
+    node.ahead_ms = dice_.between(0, 2 * kClockAheadMs);
+    count(ClusterFault::kSkew);
   }
   node.engine = engine_.connect(node.name);
   node.front = std::make_unique<Front>(identity_, parameters_, options_.sim.device_count, *node.engine);
@@ -41,6 +50,9 @@ void Cluster::boot_node(size_t index) {
     case ClusterPlant::kOtherSum:
       node.front->plant_for_test(FrontPlant::kOtherSum);
       break;
+    case ClusterPlant::kOwnClock:
+      node.front->plant_for_test(FrontPlant::kOwnClock);
+      break;
     case ClusterPlant::kStaleTerm:
       node.leader->plant_stale_term_for_test();
       break;
@@ -48,7 +60,7 @@ void Cluster::boot_node(size_t index) {
     case ClusterPlant::kAsyncFailover:
       break;
   }
-  node.front->start(now_ms_);
+  node.front->start(now_ms_ + node.ahead_ms);
 }
 
 // What a node has counted in this life; it is down afterwards.
@@ -104,6 +116,12 @@ void Cluster::resume_node(size_t index) {
   }
 }
 
+// When something of it is due, in virtual time.
+uint64_t Cluster::Node::next_ms() const {
+  const uint64_t own_ms = std::min(front->next_tick_ms(), leader->next_tick_ms());
+  return own_ms == UINT64_MAX ? own_ms : own_ms - std::min(own_ms, ahead_ms);
+}
+
 // What the engine has to say by now, and what is due.
 void Cluster::step_nodes() {
   engine_.advance(now_ms_);
@@ -111,18 +129,19 @@ void Cluster::step_nodes() {
     if (node.front == nullptr || node.is_paused) {
       continue;
     }
+    const uint64_t own_ms = now_ms_ + node.ahead_ms;
     for (const EngineReply& reply : node.engine->take_replies()) {
-      const bool is_known = node.front->on_reply(reply, now_ms_) || node.leader->on_reply(reply, now_ms_);
+      const bool is_known = node.front->on_reply(reply, own_ms) || node.leader->on_reply(reply, own_ms);
       broken(is_known ? "" : "a reply is to no call of its node");
     }
-    if (now_ms_ >= node.front->next_tick_ms()) {
-      node.front->on_tick(now_ms_);
+    if (own_ms >= node.front->next_tick_ms()) {
+      node.front->on_tick(own_ms);
     }
-    if (now_ms_ >= node.leader->next_tick_ms()) {
-      node.leader->on_tick(now_ms_);
+    if (own_ms >= node.leader->next_tick_ms()) {
+      node.leader->on_tick(own_ms);
     }
-    broken(node.front->is_broken() ? "a version does not follow from those before it" : "");
-    broken(node.leader->counters().unfit > 0 ? "a sum of the open version does not merge" : "");
+    broken(sentence_of(node.front->trouble()));
+    broken(sentence_of(node.leader->trouble()));
     take_actions(&node);
   }
 }
@@ -164,7 +183,7 @@ void Cluster::schedule_wake() {
   uint64_t next_ms = engine_.next_ms();
   for (const Node& node : nodes_) {
     if (node.front != nullptr && !node.is_paused) {
-      next_ms = std::min({next_ms, node.front->next_tick_ms(), node.leader->next_tick_ms()});
+      next_ms = std::min(next_ms, node.next_ms());
     }
   }
   next_ms = std::max(next_ms, now_ms_ + 1);

@@ -3,11 +3,19 @@
 #include <utility>
 
 #include "server/coordinator/upload_rules.h"
+#include "server/engine/engine_clock.h"
 #include "server/engine/followed_run.h"
 #include "server/run/run_stages.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
+namespace {
+
+// From when a task is judged to when it is committed, ms, at most. Reason: a leader that stands still for four leases
+// has a front that does, and a batch of unknown outcome is asked about some times.
+constexpr uint64_t kIssueMostMs = 60'000;
+
+}  // namespace
 
 ClusterOracle::ClusterOracle(const RunParameters& parameters, const std::vector<std::string>& names)
     : parameters_(parameters), single_(parameters, names), oracle_(parameters) {
@@ -57,8 +65,13 @@ void ClusterOracle::record(JournalRecord record) {
   broken(oracle_.on_record(record));
 }
 
-void ClusterOracle::on_batch(const std::string& node, const EngineBatch& batch) {
+void ClusterOracle::on_batch(const std::string& node, const EngineBatch& batch, uint64_t engine_ms) {
   const uint64_t before_count = update_count_;
+  if (batch.open_version < version()) {
+    broken("the engine has lost version " + std::to_string(version()) + ", and takes a batch before it");
+  } else if (batch.open_version > version()) {
+    broken("a batch of node " + node + " is committed for a version that nobody has published");
+  }
   for (const RowChange& change : batch.changes) {
     DeviceRow& before = rows_[change.device];
     const bool is_judged = change.row.judged != before.judged;
@@ -74,7 +87,7 @@ void ClusterOracle::on_batch(const std::string& node, const EngineBatch& batch) 
       on_verdict(change.device, before, change.row.judged);
     }
     if (change.row.task.sequence != before.task.sequence) {
-      on_task(change.device, change.row.task);
+      on_task(change.device, change.row.task, engine_ms);
     }
     before = change.row;
   }
@@ -126,7 +139,15 @@ void ClusterOracle::on_update(uint32_t device, const DeviceRow& before, const Ju
                                 .values = std::move(bytes)}));
 }
 
-void ClusterOracle::on_task(uint32_t device, const IssuedTask& task) {
+void ClusterOracle::on_task(uint32_t device, const IssuedTask& task, uint64_t engine_ms) {
+  if (task.issued_ms > engine_ms + kClockErrorMaxMs || task.issued_ms + kIssueMostMs < engine_ms) {
+    broken("a task was issued at another time than the engine's");
+    return;
+  }
+  if (task.version != version()) {
+    broken("a task was committed into another version than it was issued for");
+    return;
+  }
   const bool is_whole = task.steps == single_.run().task_terms().local_step_count;
   record(JournalRecord::task({.device = device,
                               .task_sequence = task.sequence,
@@ -138,7 +159,9 @@ void ClusterOracle::on_task(uint32_t device, const IssuedTask& task) {
 
 void ClusterOracle::on_published(const std::string& node, const LeaseRow& lease, const PublishedVersion& next) {
   VersionRecord published;
-  if (lease.node != node) {
+  if (next.version <= version()) {
+    broken("the engine has lost version " + std::to_string(version()) + ", and takes another one in its place");
+  } else if (lease.node != node) {
     broken("node " + node + " publishes a version, and the lease is held by " + lease.node);
   } else if (single_.tally().on_time_count + single_.tally().late_count == 0) {
     broken("a version was published without an update");

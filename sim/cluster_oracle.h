@@ -27,7 +27,7 @@ class ClusterOracle : public EngineWatch {
   void on_said(uint64_t session, uint32_t device, const DeviceMessage& message);
   // What a node answers. All that it says must be committed by then.
   void on_told(uint32_t device, const ServerMessage& message);
-  void on_batch(const std::string& node, const EngineBatch& batch) override;
+  void on_batch(const std::string& node, const EngineBatch& batch, uint64_t engine_ms) override;
   void on_published(const std::string& node, const LeaseRow& lease, const PublishedVersion& next) override;
 
   // The first that did not hold, as a sentence; empty: all did.
@@ -41,7 +41,7 @@ class ClusterOracle : public EngineWatch {
   void record(JournalRecord record);
   void on_verdict(uint32_t device, const DeviceRow& before, const JudgedTask& judged);
   void on_update(uint32_t device, const DeviceRow& before, const JudgedTask& judged);
-  void on_task(uint32_t device, const IssuedTask& task);
+  void on_task(uint32_t device, const IssuedTask& task, uint64_t engine_ms);
 
   RunParameters parameters_;
   Ledger single_;

@@ -11,12 +11,16 @@
 namespace gradstream {
 namespace {
 
-// Schedules within which a planted fault must be found.
-constexpr uint32_t kPlantedScheduleMax = 100;
+// Schedules with a planted fault. Reason: the rarest of the plants is found in some of them.
+constexpr uint32_t kPlantedSchedules = 100;
 // Broken schedules after which no further one is run.
 constexpr uint32_t kBrokenMax = 10;
 // From so many schedules on, each fault must have happened.
 constexpr uint32_t kAllFaultsSchedules = 100;
+// From so many schedules on, each fault must have happened more often than this. Reason: a fault meets each of some
+// dozens of situations only where it is frequent.
+constexpr uint32_t kOftenFaultsSchedules = 1000;
+constexpr uint64_t kOftenFaults = 100;
 
 struct Sum {
   ClusterCounters counters;
@@ -27,6 +31,8 @@ struct Sum {
   uint32_t schedules = 0;
   uint32_t broken = 0;
   uint32_t first_broken = 0;
+  uint32_t found = 0;       // of those with a plant: by a sentence that has to
+  uint32_t found_else = 0;  // by another one
 };
 
 void add(const ClusterResult& result, uint32_t schedule, Sum* sum) {
@@ -74,10 +80,12 @@ bool check_digests(const Arguments& arguments, const Sum& sum, const Say& say, b
 }
 
 bool check_faults(const Arguments& arguments, const Sum& sum, const Say& say) {
+  const uint64_t most = sum.schedules >= kOftenFaultsSchedules ? kOftenFaults : 0;
   bool holds = true;
   for (size_t i = 0; i < kClusterFaultCount; ++i) {
-    if ((arguments.options.fault_bits >> i & 1U) != 0 && sum.faults[i] == 0) {
-      say(std::string(kClusterFaultNames[i]) + " was never injected");
+    if ((arguments.options.fault_bits >> i & 1U) != 0 && sum.faults[i] <= most) {
+      say(std::string(kClusterFaultNames[i]) + " was injected " + std::to_string(sum.faults[i]) +
+          " times, and has to be more often than " + std::to_string(most));
       holds = false;
     }
   }
@@ -101,9 +109,6 @@ std::string text_of(const Arguments& arguments, const Sum& sum, bool is_single) 
     add_count("seed", arguments.options.seed);
     add_count("first_broken", sum.first_broken);
   }
-  if (arguments.cluster_plant != "none") {
-    add_count("planted_found", sum.broken > 0 ? 1 : 0);
-  }
   add_count("events", sum.event_count);
   add_count("virtual_s", sum.virtual_ms / 1000);
   add_count("versions", sum.counters.versions);
@@ -122,6 +127,44 @@ std::string text_of(const Arguments& arguments, const Sum& sum, bool is_single) 
   return line;
 }
 
+void say_fault(const Arguments& arguments, uint32_t schedule, const std::string& fault, const Say& say) {
+  say("seed " + std::to_string(arguments.options.seed) + " schedule " + std::to_string(schedule) + ": " + fault);
+}
+
+// The same schedules with the plant and without it: some find it, each by a sentence that has to, and without it all
+// are clean.
+bool run_planted(const Arguments& arguments, uint32_t first, uint32_t count, const Say& say, std::string* line) {
+  const ClusterOptions planted = cluster_options(arguments);
+  ClusterOptions unplanted = planted;
+  unplanted.plant = ClusterPlant::kNone;
+  Sum sum, clean;
+  for (uint32_t schedule = first; schedule < first + count; ++schedule) {
+    const ClusterResult result = Cluster(planted, schedule).run();
+    add(result, schedule, &sum);
+    const bool is_found = is_finding(planted.plant, result.fault);
+    sum.found += is_found ? 1 : 0;
+    if (!is_found && !result.fault.empty()) {
+      ++sum.found_else;
+      say_fault(arguments, schedule, "another sentence than those that have to find the plant: " + result.fault, say);
+    } else if (is_found && sum.found == 1) {
+      say_fault(arguments, schedule, result.fault, say);
+    }
+    const ClusterResult other = Cluster(unplanted, schedule).run();
+    add(other, schedule, &clean);
+    if (!other.fault.empty()) {
+      say_fault(arguments, schedule, "without the plant: " + other.fault, say);
+    }
+    if (sum.found_else + clean.broken >= kBrokenMax) {
+      break;
+    }
+  }
+  bool is_single = false;
+  const bool holds = clean.broken == 0 && check_digests(arguments, clean, say, &is_single);
+  *line = text_of(arguments, sum, is_single) + " planted_found=" + std::to_string(sum.found) +
+          " found_by_others=" + std::to_string(sum.found_else) + " broken_without=" + std::to_string(clean.broken);
+  return holds && sum.found > 0 && sum.found_else == 0;
+}
+
 }  // namespace
 
 bool run_clusters(const Arguments& arguments, const Say& say, std::string* line) {
@@ -129,26 +172,22 @@ bool run_clusters(const Arguments& arguments, const Say& say, std::string* line)
   const bool has_plant = options.plant != ClusterPlant::kNone;
   const uint32_t first = arguments.schedule.value_or(0);
   const uint32_t count = arguments.schedule.has_value() ? 1
-                         : has_plant                    ? kPlantedScheduleMax
+                         : has_plant                    ? std::max(arguments.schedules, kPlantedSchedules)
                                                         : std::max(1U, arguments.schedules);
+  if (has_plant) {
+    return run_planted(arguments, first, count, say, line);
+  }
   Sum sum;
-  for (uint32_t schedule = first; schedule < first + count; ++schedule) {
+  for (uint32_t schedule = first; schedule < first + count && sum.broken < kBrokenMax; ++schedule) {
     const ClusterResult result = Cluster(options, schedule).run();
     add(result, schedule, &sum);
     if (!result.fault.empty()) {
-      say("seed " + std::to_string(arguments.options.seed) + " schedule " + std::to_string(schedule) + ": " +
-          result.fault);
-      if (has_plant || sum.broken >= kBrokenMax) {
-        break;
-      }
+      say_fault(arguments, schedule, result.fault, say);
     }
   }
   bool is_single = false;
-  bool holds = sum.broken > 0;
-  if (!has_plant) {
-    holds = sum.broken == 0 && check_digests(arguments, sum, say, &is_single);
-    holds = (count < kAllFaultsSchedules || check_faults(arguments, sum, say)) && holds;
-  }
+  bool holds = sum.broken == 0 && check_digests(arguments, sum, say, &is_single);
+  holds = (count < kAllFaultsSchedules || check_faults(arguments, sum, say)) && holds;
   *line = text_of(arguments, sum, is_single);
   return holds;
 }

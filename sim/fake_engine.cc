@@ -20,9 +20,22 @@ RandomKey key_of(uint32_t seed) {
   return key;
 }
 
-enum class Verb : uint8_t { kJoin, kLoad, kCommit, kResolve, kTakeLease, kReadSums, kSeal, kPublish, kReadVersions };
+enum class Verb : uint8_t {
+  kJoin,
+  kLoad,
+  kCommit,
+  kResolve,
+  kTakeLease,
+  kReadProgress,
+  kReadSums,
+  kSeal,
+  kPublish,
+  kReadVersions
+};
 
-bool is_read(Verb verb) { return verb == Verb::kLoad || verb == Verb::kReadSums || verb == Verb::kReadVersions; }
+bool is_read(Verb verb) {
+  return verb == Verb::kLoad || verb == Verb::kReadProgress || verb == Verb::kReadSums || verb == Verb::kReadVersions;
+}
 
 }  // namespace
 
@@ -33,7 +46,7 @@ struct FakeEngine::Tables {
   LeaseRow lease;
   std::map<std::string, FrontRow> fronts;
   std::map<uint32_t, DeviceRow> devices;
-  std::map<uint32_t, std::vector<std::vector<uint8_t>>> sums;  // by version
+  std::map<uint32_t, std::map<SumPlace, std::vector<uint8_t>>> sums;  // by version
   std::vector<PublishedVersion> versions;
 };
 
@@ -47,6 +60,7 @@ struct FakeEngine::Call {
   uint64_t term = 0;
   uint64_t sum_count = 0;
   uint32_t version = 0;
+  SumPlace after;
   PublishedVersion next;
   uint64_t at_ms = 0;        // when it is executed; kNever: it never is, or was
   uint64_t answer_ms = 0;    // when its node has the reply
@@ -85,9 +99,15 @@ class FakeEngine::Node : public EngineNode {
     return submit(std::move(call));
   }
   EngineTicket take_lease() override { return submit(of(Verb::kTakeLease)); }
-  EngineTicket read_sums(uint32_t version) override {
+  EngineTicket read_progress(uint32_t version) override {
+    Call call = of(Verb::kReadProgress);
+    call.version = version;
+    return submit(std::move(call));
+  }
+  EngineTicket read_sums(uint32_t version, const SumPlace& after) override {
     Call call = of(Verb::kReadSums);
     call.version = version;
+    call.after = after;
     return submit(std::move(call));
   }
   EngineTicket seal(uint64_t term, uint32_t version) override {
@@ -135,7 +155,9 @@ class FakeEngine::Node : public EngineNode {
 };
 
 FakeEngine::FakeEngine(const FakeEngineOptions& options)
-    : options_(options), draw_(key_of(options.seed)), tables_(std::make_unique<Tables>()) {}
+    : options_(options), draw_(key_of(options.seed)), tables_(std::make_unique<Tables>()) {
+  GS_ASSERT((options.fault_bits & ~kEveryEngineCallFault) == 0);
+}
 
 FakeEngine::~FakeEngine() { GS_ASSERT(nodes_.empty()); }
 
@@ -166,14 +188,28 @@ void FakeEngine::pause(const std::string& node, uint64_t until_ms) {
 
 // ---- Ways ----
 
+// One of those that the options allow.
+FakeEngine::Fault FakeEngine::draw_fault() {
+  if (options_.lost_odds == 0 || options_.fault_bits == 0 || draw_.next() % options_.lost_odds != 0) {
+    return Fault::kNone;
+  }
+  std::vector<Fault> allowed;
+  for (size_t i = 1; i < kEngineCallFaultCount; ++i) {
+    if ((options_.fault_bits & bit_of(static_cast<Fault>(i))) != 0) {
+      allowed.push_back(static_cast<Fault>(i));
+    }
+  }
+  return allowed[draw_.next() % allowed.size()];
+}
+
 void FakeEngine::submit(Call call) {
   const auto way_ms = [this] { return 1 + draw_.next() % options_.delay_most_ms; };
   Fault fault = Fault::kNone;
   if (const auto planted = planted_.find(call.node); planted != planted_.end()) {
     fault = planted->second;
     planted_.erase(planted);
-  } else if (options_.lost_odds > 0 && draw_.next() % options_.lost_odds == 0) {
-    fault = static_cast<Fault>(1 + draw_.next() % 4);
+  } else {
+    fault = draw_fault();
   }
   call.at_ms = std::max(now_ms_ + way_ms(), paused_[call.node]);
   for (const Call& other : calls_) {
@@ -190,7 +226,7 @@ void FakeEngine::submit(Call call) {
   } else if (fault == Fault::kLate || fault == Fault::kMuchLate) {
     call.at_ms = call.answer_ms + (fault == Fault::kLate ? 1 : kMuchLateDeadlines * options_.deadline_ms);
     call.is_late = true;
-    ++counters_.late;
+    ++(fault == Fault::kLate ? counters_.late : counters_.much_late);
   } else if (fault == Fault::kLostAfter) {
     ++counters_.lost_after;
   }
@@ -274,7 +310,7 @@ void FakeEngine::tell(const Call& call) const {
     return;
   }
   if (call.verb == Verb::kCommit) {
-    watch_->on_batch(call.node, call.batch);
+    watch_->on_batch(call.node, call.batch, now_ms_);
   } else if (call.verb == Verb::kPublish) {
     watch_->on_published(call.node, tables_->lease, call.next);
   }
@@ -285,7 +321,6 @@ EngineReply FakeEngine::transact(const Call& call) {
   EngineReply reply;
   reply.outcome = EngineOutcome::kCommitted;
   FrontRow& front = tables.fronts[call.node];
-  const bool is_open = call.version == tables.open_version;
   switch (call.verb) {
     case Verb::kJoin:
       begin_epoch(&front);
@@ -305,12 +340,11 @@ EngineReply FakeEngine::transact(const Call& call) {
     case Verb::kTakeLease:
       take_lease(call.node, &reply);
       break;
+    case Verb::kReadProgress:
+      read_progress(call, &reply);
+      break;
     case Verb::kReadSums:
-      reply.outcome = is_open ? EngineOutcome::kCommitted : EngineOutcome::kCut;
-      for (const auto& [name, one] : tables.fronts) {
-        reply.fronts.push_back(one);
-      }
-      reply.sums = tables.sums[call.version];
+      read_sums(call, &reply);
       break;
     case Verb::kSeal:
       seal(call, &reply);
@@ -319,6 +353,7 @@ EngineReply FakeEngine::transact(const Call& call) {
       publish(call, &reply);
       break;
     case Verb::kReadVersions:
+      reply.engine_ms = now_ms_;
       for (const PublishedVersion& one : tables.versions) {
         if (one.version >= call.version) {
           reply.versions.push_back(one);
@@ -361,7 +396,7 @@ void FakeEngine::commit(const std::string& node, const EngineBatch& batch, Engin
   front.on_time_count += batch.on_time_count;
   front.late_count += batch.late_count;
   if (!batch.sum.empty()) {
-    tables_->sums[batch.open_version].push_back(batch.sum);
+    tables_->sums[batch.open_version][{node, batch.epoch, batch.number}] = batch.sum;
   }
   reply->front = front;
 }
@@ -389,6 +424,36 @@ void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
     lease.until_ms = now_ms_ + options_.lease_ms;
   }
   reply->lease = lease;
+}
+
+void FakeEngine::read_progress(const Call& call, EngineReply* reply) const {
+  if (call.version != tables_->open_version) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  reply->progress.is_sealed = tables_->is_sealed;
+  for (const auto& [name, front] : tables_->fronts) {
+    // A node that has not joined since counts for an older version. All others do for this one, sealed or not.
+    if (front.open_version >= call.version) {
+      reply->progress.on_time_count += front.on_time_count;
+      reply->progress.late_count += front.late_count;
+    }
+  }
+}
+
+void FakeEngine::read_sums(const Call& call, EngineReply* reply) const {
+  if (call.version != tables_->open_version) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  const auto of_version = tables_->sums.find(call.version);
+  if (of_version == tables_->sums.end()) {
+    return;
+  }
+  for (auto one = of_version->second.upper_bound(call.after);
+       one != of_version->second.end() && reply->sums.size() < options_.sum_count_max; ++one) {
+    reply->sums.push_back({one->first, one->second});
+  }
 }
 
 bool FakeEngine::is_leader(const Call& call) const {

@@ -8,6 +8,7 @@
 #ifndef GRADSTREAM_SIM_FAKE_ENGINE_H_
 #define GRADSTREAM_SIM_FAKE_ENGINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,17 +24,35 @@ namespace gradstream {
 class EngineWatch {
  public:
   virtual ~EngineWatch() = default;
-  virtual void on_batch(const std::string& node, const EngineBatch& batch) = 0;
+  // engine_ms: by the engine's clock.
+  virtual void on_batch(const std::string& node, const EngineBatch& batch, uint64_t engine_ms) = 0;
   // lease: as it was then.
   virtual void on_published(const std::string& node, const LeaseRow& lease, const PublishedVersion& next) = 0;
 };
 
+// What a call meets.
+enum class EngineCallFault : uint8_t {
+  kNone,
+  kLostBefore,  // it never reaches the engine
+  kLostAfter,   // it is executed, and its answer is lost
+  kLate,        // executed before what its node asks after kUnknown
+  kMuchLate,    // executed two deadlines after kUnknown: what its node asked then is answered
+};
+inline constexpr size_t kEngineCallFaultCount = 5;
+// The bit of a fault in FakeEngineOptions::fault_bits.
+constexpr uint32_t bit_of(EngineCallFault fault) { return 1U << static_cast<uint32_t>(fault); }
+inline constexpr uint32_t kEveryEngineCallFault = bit_of(EngineCallFault::kLostBefore) |
+                                                  bit_of(EngineCallFault::kLostAfter) | bit_of(EngineCallFault::kLate) |
+                                                  bit_of(EngineCallFault::kMuchLate);
+
 struct FakeEngineOptions {
   uint32_t seed = 1;
   uint32_t delay_most_ms = 5;  // of one way, at least 1
-  uint32_t lost_odds = 0;      // a call in so many is lost on one of its ways, or comes late; 0: none
-  uint32_t deadline_ms = 100;  // after which a reply is given up
+  uint32_t lost_odds = 0;      // a call in so many meets one of fault_bits, each as often as the others; 0: none
+  uint32_t fault_bits = kEveryEngineCallFault;  // that calls may meet by chance; plant() knows no mask
+  uint32_t deadline_ms = 100;                   // after which a reply is given up
   uint32_t lease_ms = 3000;
+  size_t sum_count_max = 3;   // in a reply to read_sums(): few, so that a version takes several
   bool checks_holder = true;  // of the lease, where a version is sealed or published; false: the term alone
 };
 
@@ -43,6 +62,7 @@ struct FakeEngineCounters {
   uint64_t lost_before = 0;  // never executed
   uint64_t lost_after = 0;   // executed, and its reply was lost
   uint64_t late = 0;         // executed after its node was told kUnknown, or to be executed then
+  uint64_t much_late = 0;    // the same two deadlines after that; not among late
   uint64_t failovers = 0;
 };
 
@@ -63,14 +83,8 @@ class FakeEngine {
   uint64_t next_ms() const;
 
   // ---- Faults ----
+  using Fault = EngineCallFault;
   // What the next call of the node meets, in place of a draw.
-  enum class Fault : uint8_t {
-    kNone,
-    kLostBefore,
-    kLostAfter,
-    kLate,      // executed before what its node asks after kUnknown
-    kMuchLate,  // executed two deadlines after kUnknown: what its node asked then is answered
-  };
   void plant(const std::string& node, Fault fault);
   // Nothing of the node arrives, and nothing comes back, until then.
   void pause(const std::string& node, uint64_t until_ms);
@@ -89,6 +103,7 @@ class FakeEngine {
   struct Call;
   class Node;
 
+  Fault draw_fault();
   void submit(Call call);
   void answer(const Call& call);
   EngineReply execute(const Call& call);
@@ -97,6 +112,8 @@ class FakeEngine {
   void commit(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void take_lease(const std::string& node, EngineReply* reply);
+  void read_progress(const Call& call, EngineReply* reply) const;
+  void read_sums(const Call& call, EngineReply* reply) const;
   bool is_leader(const Call& call) const;
   void seal(const Call& call, EngineReply* reply);
   void publish(const Call& call, EngineReply* reply);

@@ -128,6 +128,36 @@ void SimDevice::boot() {
   }
   reader_.reset();
   session = 0;
+  poll_ms = UINT64_MAX;
+}
+
+void SimDevice::learn(SessionNews news, std::span<const uint8_t> frame, uint64_t now_ms) {
+  switch (news) {
+    case SessionNews::kConnected:
+      client_->on_connected(now_ms);
+      return;
+    case SessionNews::kFrame:
+      reader_.feed(frame);
+      client_->on_frame(reader_.payload(), now_ms);
+      reader_.pop();
+      return;
+    case SessionNews::kEnd:
+      session = 0;
+      client_->on_connection_lost(Status::kClosed, now_ms);
+      return;
+  }
+}
+
+bool SimDevice::wants_poll(uint64_t at_ms) {
+  const bool is_sooner = at_ms < poll_ms;
+  poll_ms = std::min(poll_ms, at_ms);
+  return is_sooner;
+}
+
+bool SimDevice::begin_poll(uint64_t at_ms) {
+  const bool is_due = is_alive() && poll_ms == at_ms;
+  poll_ms = is_due ? UINT64_MAX : poll_ms;
+  return is_due;
 }
 
 void SimDevice::save(const ClientAction& action) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/link/client.h"
@@ -14,6 +15,13 @@
 #include "sim/own_problem.h"
 
 namespace gradstream {
+
+// What a device learns of its session.
+enum class SessionNews : uint8_t {
+  kConnected,
+  kFrame,
+  kEnd,  // also of a connection that was not made
+};
 
 class SimDevice {
  public:
@@ -36,16 +44,24 @@ class SimDevice {
   const Real* samples() const { return samples_.data(); }
   const SampleSource& source() const { return source_; }
   FrameReader& reader() { return reader_; }
+  // Whether what happens to a session is still of interest to it.
+  bool hears(uint64_t of_session) const { return is_alive() && session == of_session; }
+  // What it hears of its session. frame: of kFrame, as it was sent.
+  void learn(SessionNews news, std::span<const uint8_t> frame, uint64_t now_ms);
+  // Whether it is to be polled at that time, which is then poll_ms: a poll that was to come later comes to nothing.
+  bool wants_poll(uint64_t at_ms);
+  // Whether the poll of that time still is to be made; then none is due.
+  bool begin_poll(uint64_t at_ms);
   // From the next boot on its loss is measured: each question has its answer at ask number asks_needed.
   void measure(uint32_t asks_needed);
   // Turns one bit of the model over; false when the client is not between two exchanges or has no model.
   bool flip_bit(uint64_t draw);
 
-  bool holds_pulls = false;   // from the next boot on the server may hold its Pulls
-  uint32_t step_ms = 1;       // of one local step
-  uint64_t session = 0;       // 0: none
-  uint64_t poll_ms = 0;       // of the next poll
-  uint64_t last_down_ms = 0;  // frames of one session stay in order
+  bool holds_pulls = false;       // from the next boot on the server may hold its Pulls
+  uint32_t step_ms = 1;           // of one local step
+  uint64_t session = 0;           // 0: none
+  uint64_t poll_ms = UINT64_MAX;  // of the next poll; UINT64_MAX: none is due
+  uint64_t last_down_ms = 0;      // frames of one session stay in order
   uint64_t last_up_ms = 0;
 
  private:

@@ -61,7 +61,6 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
     oracle_.hold_samples(i, devices_[i]->samples(), source.count, source.dimension);
     devices_[i]->holds_pulls = options.holds_pulls && i % kPollingPeriod != kPollingPeriod - 1;
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
-    devices_[i]->poll_ms = kNever;
     push(dice_.between(0, 100), SimEventKind::kDeviceBoot, i, 0);
   }
   push(dice_.between(0, 100), SimEventKind::kServerBoot, 0, 0);
@@ -213,8 +212,7 @@ void Simulation::handle(const SimEvent& event) {
   SimDevice& device = *devices_[event.device];
   switch (event.kind) {
     case SimEventKind::kPoll:
-      if (device.is_alive() && device.poll_ms == event.at_ms) {
-        device.poll_ms = kNever;
+      if (device.begin_poll(event.at_ms)) {
         poll(event.device);
       }
       return;
@@ -251,7 +249,6 @@ void Simulation::handle(const SimEvent& event) {
     case SimEventKind::kDeviceBoot:
       if (!device.is_alive()) {
         device.boot();
-        device.poll_ms = kNever;
         schedule_poll(device, now_ms_);
       }
       return;
@@ -267,19 +264,13 @@ void Simulation::handle(const SimEvent& event) {
 // What a device learns of its session.
 void Simulation::handle_down(const SimEvent& event) {
   SimDevice& device = *devices_[event.device];
-  if (!device.is_alive() || device.session != event.session || network_.vanishes(event)) {
+  if (!device.hears(event.session) || network_.vanishes(event)) {
     return;
   }
-  if (event.kind == SimEventKind::kConnected) {
-    device.client().on_connected(now_ms_);
-  } else if (event.kind == SimEventKind::kFrameDown) {
-    device.reader().feed(event.bytes);
-    device.client().on_frame(device.reader().payload(), now_ms_);
-    device.reader().pop();
-  } else {
-    device.session = 0;
-    device.client().on_connection_lost(Status::kClosed, now_ms_);
-  }
+  const SessionNews news = event.kind == SimEventKind::kConnected   ? SessionNews::kConnected
+                           : event.kind == SimEventKind::kFrameDown ? SessionNews::kFrame
+                                                                    : SessionNews::kEnd;
+  device.learn(news, event.bytes, now_ms_);
   schedule_poll(device, now_ms_);
 }
 
@@ -301,8 +292,7 @@ void Simulation::handle_up(const SimEvent& event) {
 // ---- Devices ----
 
 void Simulation::schedule_poll(SimDevice& device, uint64_t at_ms) {
-  if (at_ms < device.poll_ms) {
-    device.poll_ms = at_ms;
+  if (device.wants_poll(at_ms)) {
     push(at_ms, SimEventKind::kPoll, device.index(), 0);
   }
 }

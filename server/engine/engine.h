@@ -20,6 +20,7 @@
 #ifndef GRADSTREAM_SERVER_ENGINE_ENGINE_H_
 #define GRADSTREAM_SERVER_ENGINE_ENGINE_H_
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -76,6 +77,27 @@ struct LeaseRow {
   uint64_t until_ms = 0;  // by the engine's clock
 };
 
+// What a leader decides by: of the open version, and of all fronts together.
+struct VersionProgress {
+  uint32_t on_time_count = 0;  // updates; a version has no more than kFoldUpdateCountMax
+  uint32_t late_count = 0;
+  bool is_sealed = false;
+};
+
+// The batch that a sum came with. Sums of a version are read in the order of their places. That is the engine's own
+// order of names, so nobody else may compare them.
+struct SumPlace {
+  std::string node;  // empty: before all others
+  uint64_t epoch = 0;
+  uint64_t batch = 0;
+  friend auto operator<=>(const SumPlace&, const SumPlace&) = default;
+};
+
+struct BatchSum {
+  SumPlace place;
+  std::vector<uint8_t> bytes;  // EngineBatch::sum
+};
+
 // A version that was published, as a node follows it.
 struct PublishedVersion {
   uint32_t version = 0;
@@ -90,9 +112,10 @@ struct EngineReply {
   FrontRow front;
   LeaseRow lease;
   std::vector<DeviceRow> rows;
-  std::vector<FrontRow> fronts;
-  std::vector<std::vector<uint8_t>> sums;
+  VersionProgress progress;
+  std::vector<BatchSum> sums;
   std::vector<PublishedVersion> versions;
+  uint64_t engine_ms = 0;
 };
 
 // One node's connection to the engine, for one run. Calls do not fail at once: whatever goes wrong is an outcome.
@@ -113,20 +136,24 @@ class EngineNode {
   virtual EngineTicket resolve(uint64_t epoch, uint64_t number) = 0;
   // The node takes the lease where it is free or its own: kCommitted; else kCut. lease.
   virtual EngineTicket take_lease() = 0;
-  // What is in for the open version: fronts of all nodes and their sums, of this very version. kCut: it is not open.
-  // The version is sealed where a front's open_version is the one behind it.
-  virtual EngineTicket read_sums(uint32_t version) = 0;
+  // How far the version is, however many batches are in. kCut: it is not open. progress.
+  virtual EngineTicket read_progress(uint32_t version) = 0;
+  // Some of the version's sums, from the one behind this place on, in their order. None: there is none behind it. A
+  // reply is bounded, in sums and in bytes, and has at least one where there is one. Of a sealed version the sums are a
+  // fixed set. Before that a batch may come to a place that was passed. kCut: the version is not open. sums.
+  virtual EngineTicket read_sums(uint32_t version, const SumPlace& after) = 0;
   // Closes the open version to batches, by the holder of the lease of this term: a batch is in it by then, or is cut.
   // Every front's open_version moves to the one behind it, and a join() or resolve() from then on finds that one. The
   // counts stay. kCut where node, term or version is another. Of a version that is sealed already nothing changes:
   // kCommitted. A seal has no end but publish(): the next leader goes on with it. lease.
   virtual EngineTicket seal(uint64_t term, uint32_t version) = 0;
   // The version behind the open one, by the holder of the lease of this term. sum_count: the sums that it was made of,
-  // as read_sums() gave them. kCut where node, term, version or count is another, or the open version is not sealed.
-  // Else an update that was committed after the leader had read would be acknowledged, and in no version. The sums of
-  // the version before are dropped, and the counts of the fronts begin anew. lease.
+  // as read_sums() gave them in all its replies. kCut where node, term, version or count is another, or the open
+  // version is not sealed. Else an update that was committed after the leader had read would be acknowledged, and in no
+  // version. The sums of the version before are dropped, and the counts of the fronts begin anew. lease.
   virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
-  // versions: some of them, from this one on, in their order and without a gap. None: there is none.
+  // versions: some of them, from this one on, in their order and without a gap. None: there is none. engine_ms: what
+  // the clock of leases showed while the call was executed, in ms since 1970. What a node writes into rows is by it.
   virtual EngineTicket read_versions(uint32_t from) = 0;
 
   // Those that have come since the last call.

@@ -117,16 +117,20 @@ Status FollowedRun::follow(const PublishedVersion& published) {
   return begin(record);
 }
 
+Status FollowedRun::merge(const PartialSum& sum) {
+  keep();
+  return ledger_->merge(sum);
+}
+
 VersionRecord FollowedRun::close() {
-  StateArchive io;
-  exchange(io);
-  saved_ = io.take_bytes();
+  keep();
   ClosingNotes notes;
   return ledger_->close(enrolment_.active_count(), &notes);
 }
 
 Status FollowedRun::begin(const VersionRecord& record) {
   ClipTally clip;
+  saved_.clear();
   return ledger_->begin(record, &clip);
 }
 
@@ -139,9 +143,21 @@ void FollowedRun::exchange(StateArchive& io) {
   ledger_->exchange_rule(io);
 }
 
+void FollowedRun::keep() {
+  if (saved_.empty()) {
+    StateArchive io;
+    exchange(io);
+    saved_ = io.take_bytes();
+  }
+}
+
 void FollowedRun::reopen() {
+  if (saved_.empty()) {
+    return;
+  }
   ledger_ = std::make_unique<RunLedger>(parameters_, enrolment_, 1);
-  StateArchive io(saved_);
+  const std::vector<uint8_t> saved = std::exchange(saved_, {});
+  StateArchive io(saved);
   exchange(io);
   GS_ASSERT(io.is_sound());  // this process wrote it
 }

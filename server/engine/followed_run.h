@@ -43,6 +43,8 @@ class FollowedRun {
  public:
   // The run stands at version 0. Asserts that check_cluster_run() has no objection.
   FollowedRun(const RunParameters& parameters, uint32_t device_count);
+  FollowedRun(const FollowedRun&) = delete;  // the ledger refers to the parameters and the enrolment beside it
+  FollowedRun& operator=(const FollowedRun&) = delete;
 
   RunLedger& ledger() { return *ledger_; }
   const RunLedger& ledger() const { return *ledger_; }
@@ -55,21 +57,25 @@ class FollowedRun {
   // The next version, as an engine has it. What was folded into the open one is forgotten. kDataCorrupt: it does not
   // follow from the versions before it. The run is then of no more use.
   Status follow(const PublishedVersion& published);
+  // Adds the sum of a batch to the open version. Codes of RunLedger::merge(); on an error nothing has been added.
+  Status merge(const PartialSum& sum);
   // The record that ends the open version with what was folded and merged. Until begin() or reopen() nothing else may
   // be asked.
   VersionRecord close();
   // The record was published: the version that it leads to is open. Codes of RunLedger::begin().
   Status begin(const VersionRecord& record);
-  // The open version as it was begun, without what was folded since: a record of close() was not published.
+  // The open version as it was before the first merge() or close(): what these have made was not published. Where there
+  // was none, nothing happens.
   void reopen();
 
  private:
   void exchange(StateArchive& io);
+  void keep();
 
   RunParameters parameters_;
   FixedEnrolment enrolment_;
   std::unique_ptr<RunLedger> ledger_;
-  std::vector<uint8_t> saved_;  // by close(): the open version without its sums
+  std::vector<uint8_t> saved_;  // for reopen(): the open version without its sums; empty: nothing to go back from
 };
 
 }  // namespace gradstream

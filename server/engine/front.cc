@@ -105,12 +105,16 @@ void Front::make_ready(SessionId id) {
 
 // Judges what may be judged, and calls the engine for what is to be loaded or committed.
 void Front::go_on(uint64_t now_ms) {
+  if (trouble_ != NodeTrouble::kNone) {
+    return;
+  }
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
-  while (!ready_.empty() && is_current() && !is_broken_ && gathered_.size() < kBatchChangesMax) {
+  while (!ready_.empty() && is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone &&
+         gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
-    advance(id, now_ms);
+    advance(id, time(now_ms));
   }
   send_loads();
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
@@ -122,6 +126,7 @@ void Front::go_on(uint64_t now_ms) {
   }
 }
 
+// now_ms: by the engine's clock.
 void Front::advance(SessionId id, uint64_t now_ms) {
   for (auto session = sessions_.find(id);
        session != sessions_.end() && !session->second.items.empty() && !devices_.at(session->second.device).is_busy &&
@@ -171,6 +176,7 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
 void Front::ask_versions(uint64_t now_ms) {
   poll_ms_ = now_ms + kVersionPollMs;
   if (versions_ticket_ == 0) {
+    clock_.ask(now_ms);
     versions_ticket_ = engine_.read_versions(run_.version() + 1);
   }
 }
@@ -186,12 +192,16 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
     return;
   }
   version_pause_.reset();
+  clock_.answer(now_ms, reply.engine_ms);
   if (reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
     return;
   }
   judge_again(&gathered_);
   for (const PublishedVersion& version : reply.versions) {
-    is_broken_ = is_broken_ || run_.follow(version) != Status::kOk;
+    if (run_.follow(version) != Status::kOk) {
+      trouble_ = NodeTrouble::kUnfit;
+      return;
+    }
   }
   front_.open_version = std::max(front_.open_version, run_.version());  // publishing has moved the row
   poll_ms_ = now_ms + kVersionPollMs;
@@ -230,7 +240,7 @@ void Front::take_loads(const EngineReply& reply, uint64_t now_ms) {
     }
     devices_.at(device).row = reply.rows[i++];
     if (sessions_.contains(item.session)) {
-      judge_hello_of(item, now_ms);
+      judge_hello_of(item, time(now_ms));
     }
     if (!gathered_.contains(device)) {
       release(device);
@@ -302,7 +312,27 @@ void Front::call_again() {
   }
 }
 
+// Whether the engine has lost what it said before. Its versions, epochs and batches only grow, and a batch is for a
+// version that was there when it left.
+bool Front::is_behind(const EngineReply& reply) const {
+  if (phase_ == Phase::kReloading || reply.outcome == EngineOutcome::kUnknown) {
+    return false;
+  }
+  const FrontRow& row = reply.front;
+  const uint32_t open_version =
+      phase_ == Phase::kCommitting ? std::max(told_.open_version, batch_.open_version) : told_.open_version;
+  return row.open_version < open_version || row.epoch < told_.epoch ||
+         (row.epoch == told_.epoch && row.batch < told_.batch);
+}
+
 void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
+  if (is_behind(reply)) {
+    trouble_ = NodeTrouble::kRestored;
+    return;
+  }
+  if (phase_ != Phase::kReloading && reply.outcome != EngineOutcome::kUnknown) {
+    told_ = reply.front;
+  }
   if (!is_answered(reply)) {
     pause_.begin(now_ms);
     return;

@@ -7,9 +7,10 @@
 //                     Hello loads it                                     '-- unknown: asked, before anything else
 //
 // Pure: messages, replies of the engine and now_ms go in; actions and calls of the engine come out. No socket, thread
-// or clock. now_ms is to be the engine's clock, since nodes write it into rows that other nodes read. No engine gives
-// it yet. Each call has a reply within the engine's deadline. A call whose answer was lost is made again after a
-// CallPause, for as long as the engine is away: devices wait until then, each for its own deadline.
+// or clock. now_ms is of the node's own clock, which never goes back. What
+// is judged is judged by the engine's clock (engine_clock.h), since rows have times that other nodes compare. Each call
+// has a reply within the engine's deadline. A call whose answer was lost is made again after a CallPause, for as long
+// as the engine is away: devices wait until then, each for its own deadline.
 //
 // Output commit rule: what depends on a change of a row leaves when the batch with that change is committed. A version
 // that a device hears of was read from the engine, where it is durable.
@@ -36,7 +37,9 @@
 #include "server/coordinator/upload_rules.h"
 #include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
+#include "server/engine/engine_clock.h"
 #include "server/engine/followed_run.h"
+#include "server/engine/node_trouble.h"
 
 namespace gradstream {
 
@@ -80,6 +83,7 @@ enum class FrontPlant : uint8_t {
   kNoCutCheck,       // a batch that was cut goes into the next version as it is
   kNoResolve,        // a batch of unknown outcome is sent again, made to fit the rows as they are by then
   kOtherSum,         // some updates are added to their sum twice
+  kOwnClock,         // times in rows are of the node's own clock
 };
 
 class Front {
@@ -106,8 +110,8 @@ class Front {
   const FrontCounters& counters() const { return counters_; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
-  // Of the engine's versions, one did not follow: the node is of no more use.
-  bool is_broken() const { return is_broken_; }
+  // With any trouble the front judges nothing and commits nothing any more.
+  NodeTrouble trouble() const { return trouble_; }
   void plant_for_test(FrontPlant plant) { plant_ = plant; }
 
  private:
@@ -149,11 +153,13 @@ class Front {
   };
 
   // ---- Calls: server/engine/front.cc ----
+  uint64_t time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
   void join();
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);
   bool is_answered(const EngineReply& reply) const;
+  bool is_behind(const EngineReply& reply) const;
   void call_again();
   void send_loads();
   void take_loads(const EngineReply& reply, uint64_t now_ms);
@@ -206,7 +212,8 @@ class Front {
   Phase phase_ = Phase::kJoining;
   EngineTicket ticket_ = 0;  // of the phase's call
   CallPause pause_;          // before that is made again
-  FrontRow front_;           // as the engine said it last
+  FrontRow front_;           // as the engine said it last, and the versions that were read since
+  FrontRow told_;            // as the engine said it last: what it has from then on, or has lost
   EngineBatch batch_;        // the one under way ...
   Decisions flight_;         // ... and what it is made of
   Decisions gathered_;
@@ -216,13 +223,14 @@ class Front {
   CallPause load_pause_;
   CallPause version_pause_;
   EngineTicket versions_ticket_ = 0;  // 0: nothing is asked
+  EngineClock clock_;                 // by the answers to that
   uint64_t poll_ms_ = 0;
   uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
   std::vector<Real> values_;    // memory for those of one upload
   FrontPlant plant_ = FrontPlant::kNone;
   bool must_join_ = false;  // once the rows of flight_ are there
   bool is_blind_ = false;   // FrontPlant::kNoResolve: flight_ is to be sent again
-  bool is_broken_ = false;
+  NodeTrouble trouble_ = NodeTrouble::kNone;
 };
 
 }  // namespace gradstream

@@ -1,6 +1,5 @@
 #include "server/engine/leader.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "server/run/run_core.h"
@@ -13,32 +12,42 @@ Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNod
 // ---- Calls ----
 
 void Leader::on_tick(uint64_t now_ms) {
-  if (is_broken_ || ticket_ != 0 || now_ms < due_ms_) {
+  if (is_broken()) {
     return;
   }
   if (now_ms >= renew_ms_) {
-    call(Verb::kLease, now_ms);
-  } else if (is_publishing_) {
-    call(Verb::kPublish, now_ms);
+    renew(now_ms);
+  }
+  if (!may_call() || now_ms < due_ms_) {
+    return;
+  }
+  if (is_publishing_) {
+    call(Verb::kPublish);
   } else if (is_behind_) {
-    call(Verb::kVersions, now_ms);
+    call(Verb::kVersions);
   } else {
-    call(Verb::kSums, now_ms);
+    call(is_merging_ ? Verb::kSums : Verb::kProgress);
   }
 }
 
-void Leader::call(Verb verb, uint64_t now_ms) {
+void Leader::renew(uint64_t now_ms) {
+  renew_ms_ = now_ms + kLeaseRenewMs;
+  if (lease_tickets_.size() < kLeaseCallsMax) {
+    lease_tickets_.push_back(engine_.take_lease());
+  }
+}
+
+void Leader::call(Verb verb) {
   verb_ = verb;
   switch (verb) {
-    case Verb::kLease:
-      renew_ms_ = now_ms + kLeaseRenewMs;
-      ticket_ = engine_.take_lease();
-      return;
     case Verb::kVersions:
       ticket_ = engine_.read_versions(run_.version() + 1);
       return;
+    case Verb::kProgress:
+      ticket_ = engine_.read_progress(run_.version());
+      return;
     case Verb::kSums:
-      ticket_ = engine_.read_sums(run_.version());
+      ticket_ = engine_.read_sums(run_.version(), sums_after_);
       return;
     case Verb::kSeal:
       ticket_ = engine_.seal(term_, run_.version());
@@ -52,23 +61,35 @@ void Leader::call(Verb verb, uint64_t now_ms) {
 }
 
 bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
-  if (ticket_ == 0 || reply.ticket != ticket_) {
+  if (std::erase(lease_tickets_, reply.ticket) > 0) {
+    on_lease(reply);
+  } else if (ticket_ != 0 && reply.ticket == ticket_) {
+    take(reply, now_ms);
+  } else {
     return false;
   }
+  on_tick(now_ms);
+  return true;
+}
+
+// The reply to the other call.
+void Leader::take(const EngineReply& reply, uint64_t now_ms) {
   ticket_ = 0;
   due_ms_ = now_ms;
-  if (reply.outcome != EngineOutcome::kUnknown) {
+  if (reply.outcome == EngineOutcome::kUnknown) {
+    due_ms_ = now_ms + pause_.take();
+  } else {
     pause_.reset();
   }
   switch (std::exchange(verb_, Verb::kNone)) {
-    case Verb::kLease:
-      on_lease(reply);
-      break;
     case Verb::kVersions:
       on_versions(reply, now_ms);
       break;
+    case Verb::kProgress:
+      on_progress(reply, now_ms);
+      break;
     case Verb::kSums:
-      on_sums(reply, now_ms);
+      on_sums(reply);
       break;
     case Verb::kSeal:
       on_sealed(reply);
@@ -79,27 +100,25 @@ bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
     case Verb::kNone:
       break;
   }
-  if (reply.outcome == EngineOutcome::kUnknown) {
-    due_ms_ = std::max(due_ms_, now_ms + pause_.take());
-  }
-  if (!is_leading_ || run_.is_done()) {
-    due_ms_ = std::max(due_ms_, renew_ms_);
-  }
-  on_tick(now_ms);
-  return true;
 }
 
 // ---- Lease ----
 
 // An answer that was lost changes nothing: what the node then does is cut if its term is over.
 void Leader::on_lease(const EngineReply& reply) {
-  if (reply.outcome == EngineOutcome::kUnknown) {
+  if (reply.outcome == EngineOutcome::kUnknown || reply.ticket < lease_known_) {
+    return;
+  }
+  lease_known_ = reply.ticket;
+  if (reply.lease.term < term_) {
+    break_off(NodeTrouble::kRestored);
     return;
   }
   const bool is_held = reply.outcome == EngineOutcome::kCommitted;
   if (is_held && (!is_leading_ || reply.lease.term != term_)) {
     ++counters_.terms;
     is_behind_ = true;  // others may have published since
+    is_merging_ = false;
     deadline_ms_ = 0;
   }
   if (!is_held && is_leading_ && is_stale_planted_) {
@@ -116,9 +135,13 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
+  if (std::exchange(is_over_, false) && reply.versions.empty()) {
+    break_off(NodeTrouble::kRestored);
+    return;
+  }
   for (const PublishedVersion& version : reply.versions) {
     if (run_.follow(version) != Status::kOk) {
-      break_off();
+      break_off(NodeTrouble::kUnfit);
       return;
     }
   }
@@ -128,9 +151,9 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   }
 }
 
-void Leader::break_off() {
-  ++counters_.unfit;
-  is_broken_ = true;
+void Leader::break_off(NodeTrouble trouble) {
+  counters_.unfit += trouble == NodeTrouble::kUnfit ? 1 : 0;
+  trouble_ = trouble;
   is_leading_ = false;
 }
 
@@ -143,52 +166,78 @@ void Leader::begin_time(uint64_t now_ms) {
 
 // ---- Rounds ----
 
-void Leader::on_sums(const EngineReply& reply, uint64_t now_ms) {
-  due_ms_ = now_ms + kSumsPollMs;
+void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome == EngineOutcome::kCut) {
-    is_behind_ = true;
-    due_ms_ = now_ms;
+    is_behind_ = is_over_ = true;
     return;
   }
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
+  due_ms_ = now_ms + kProgressPollMs;
   Trigger trigger = Trigger::kNone;
-  const bool is_over = is_round_over(reply, now_ms, &trigger);
-  if (is_sealed(reply)) {
-    // By a leader whose T this one does not know: what does not close by its count was closed by its deadline.
-    close_round(reply, is_over ? trigger : Trigger::kDeadline, now_ms);
-  } else if (is_over) {
-    call(Verb::kSeal, now_ms);
+  const bool is_over = is_round_over(reply.progress, now_ms, &trigger);
+  if (!is_leading_ || (!is_over && !reply.progress.is_sealed)) {
+    return;  // the lease was lost meanwhile, or it is too early
+  }
+  // By a leader whose T this one does not know: what does not close by its count was closed by its deadline.
+  trigger_ = is_over ? trigger : Trigger::kDeadline;
+  if (reply.progress.is_sealed) {
+    begin_sums();
+  } else {
+    call(Verb::kSeal);
   }
 }
 
-bool Leader::is_sealed(const EngineReply& reply) const {
-  return std::any_of(reply.fronts.begin(), reply.fronts.end(),
-                     [this](const FrontRow& front) { return front.open_version > run_.version(); });
-}
-
-// An answer that was lost is found by the next read of the sums.
+// An answer that was lost is found by the next look at the progress.
 void Leader::on_sealed(const EngineReply& reply) {
   if (reply.outcome == EngineOutcome::kCut) {
     give_up_version();
+  } else if (reply.outcome == EngineOutcome::kCommitted && is_leading_) {
+    begin_sums();
   }
 }
 
-bool Leader::is_round_over(const EngineReply& reply, uint64_t now_ms, Trigger* trigger) {
+// A leader that has lost its lease meanwhile may have merged some of them.
+void Leader::begin_sums() {
+  run_.reopen();
+  is_merging_ = true;
+  sums_after_ = {};
+  next_sum_count_ = 0;
+  call(Verb::kSums);
+}
+
+void Leader::on_sums(const EngineReply& reply) {
+  if (reply.outcome == EngineOutcome::kCut) {
+    give_up_version();
+    return;
+  }
+  if (reply.outcome != EngineOutcome::kCommitted || !is_merging_) {
+    return;
+  }
+  for (const BatchSum& one : reply.sums) {
+    PartialSum sum;
+    if (decode_partial(one.bytes, &sum) != Status::kOk || run_.merge(sum) != Status::kOk) {
+      break_off(NodeTrouble::kUnfit);
+      return;
+    }
+    ++next_sum_count_;
+    sums_after_ = one.place;
+  }
+  if (reply.sums.empty() && is_leading_) {
+    close_round();
+  }
+}
+
+bool Leader::is_round_over(const VersionProgress& version, uint64_t now_ms, Trigger* trigger) {
   RoundProgress progress;
   progress.asked_count = run_.device_count();
   progress.extension_count = extension_count_;
   progress.is_stalled = is_stalled_;
   progress.is_past_deadline = now_ms >= deadline_ms_;
   progress.has_deadline = deadline_ms_ != UINT64_MAX;
-  for (const FrontRow& front : reply.fronts) {
-    // A node that has not joined since counts for an older version. All others do for this one, sealed or not.
-    if (front.open_version >= run_.version()) {
-      progress.on_time_count += front.on_time_count;
-      progress.late_count += front.late_count;
-    }
-  }
+  progress.on_time_count = version.on_time_count;
+  progress.late_count = version.late_count;
   const RoundVerdict verdict = judge_round(run_.parameters(), progress);
   *trigger = verdict.trigger;
   switch (verdict.decision) {
@@ -208,19 +257,12 @@ bool Leader::is_round_over(const EngineReply& reply, uint64_t now_ms, Trigger* t
   return false;
 }
 
-void Leader::close_round(const EngineReply& reply, Trigger trigger, uint64_t now_ms) {
-  for (const std::vector<uint8_t>& bytes : reply.sums) {
-    PartialSum sum;
-    if (decode_partial(bytes, &sum) != Status::kOk || run_.ledger().merge(sum) != Status::kOk) {
-      break_off();
-      return;
-    }
-  }
+void Leader::close_round() {
+  is_merging_ = false;
   next_ = run_.close();
-  next_bytes_ = {next_.version, encode_published(next_, trigger)};
-  next_sum_count_ = reply.sums.size();
+  next_bytes_ = {next_.version, encode_published(next_, trigger_)};
   is_publishing_ = true;
-  call(Verb::kPublish, now_ms);
+  call(Verb::kPublish);
 }
 
 void Leader::on_published(const EngineReply& reply, uint64_t now_ms) {
@@ -237,7 +279,6 @@ void Leader::on_published(const EngineReply& reply, uint64_t now_ms) {
     case EngineOutcome::kCut:
     case EngineOutcome::kConflict:
       is_publishing_ = false;
-      run_.reopen();
       give_up_version();
       return;
   }
@@ -246,6 +287,8 @@ void Leader::on_published(const EngineReply& reply, uint64_t now_ms) {
 // The version may be there, by this node or another one, or the lease may be gone.
 void Leader::give_up_version() {
   ++counters_.cut;
+  run_.reopen();
+  is_merging_ = false;
   is_behind_ = true;
   renew_ms_ = 0;
 }

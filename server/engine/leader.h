@@ -1,44 +1,55 @@
 // Who publishes the versions of a run that several nodes train: each node has one, and the engine's lease says whose
 // turn it is.
 //
-//   take_lease() --held--> read_sums() of the open version --the round is over--> seal() --> read_sums() --> ...
-//        ^                      |  every kSumsPollMs                                             |
-//        '--- every kLeaseRenewMs, and when it is somebody else's       it is sealed: merge, close, publish()
+//   take_lease() --held--> read_progress() of the open version --the round is over--> seal()
+//        ^                      |  every kProgressPollMs                                |
+//        |                      '--- it is sealed already ------------------------------+
+//        '--- every kLeaseRenewMs                                                       v
+//                                     publish() <-- close <-- none is left -- read_sums(), merge, from place to place
 //
-// Pure, as server/engine/front.h. At most one call is under way. A call whose answer was lost is made again after a
-// CallPause.
+// Pure, as server/engine/front.h. The lease has calls of its own, and is renewed beside whatever else is under way: at
+// most one call. A call whose answer was lost is made again after a CallPause. What a leader holds of a version's sums
+// is their total and one reply.
 //
 // The lease is for liveness. Safety is the engine's: a version is published by the term that holds, behind the version
 // that is open, and of exactly the sums that are in. A leader that was paused, and comes back to the end of its term,
 // publishes nothing. A leader that finds a sealed version goes on with it: the one before has decided, and died.
 //
-// A round is over as for one server (server/run/trigger.h). k means at least k: the sums are looked at every
-// kSumsPollMs, and more may have come by then. Extensions and stalls are the leader's memory: the next one begins T
+// A round is over as for one server (server/run/trigger.h). k means at least k: the progress is looked at every
+// kProgressPollMs, and more may have come by then. Extensions and stalls are the leader's memory: the next one begins T
 // anew.
 #ifndef GRADSTREAM_SERVER_ENGINE_LEADER_H_
 #define GRADSTREAM_SERVER_ENGINE_LEADER_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
 #include "server/engine/followed_run.h"
+#include "server/engine/node_trouble.h"
 #include "server/run/trigger.h"
 
 namespace gradstream {
 
-// A leader renews its lease so often, ms, and others try for it. Reason: a third of the lease, so that one lost answer
-// costs no term.
+// A leader renews its lease so often, ms, and others try for it. Reason: a third of the lease. The next renewal awaits
+// no answer to the one before, so that one lost answer costs no term. An engine that executes a node's calls in their
+// order executes a renewal behind a slow call, which may cost the term if it takes longer than the lease.
 inline constexpr uint64_t kLeaseRenewMs = 1000;
-// A leader looks at the sums of the open version so often, ms. Reason: a tenth of a second is short beside a round.
-inline constexpr uint64_t kSumsPollMs = 100;
+// Renewals under way, at most. Reason: the lease is over when the fourth is due, and an engine that is away is to keep
+// few calls in its queue.
+inline constexpr size_t kLeaseCallsMax = 4;
+// A leader looks at the progress of the open version so often, ms. Reason: a tenth of a second is short beside a round.
+inline constexpr uint64_t kProgressPollMs = 100;
 
 struct LeaderCounters {
   uint64_t terms = 0;      // leases that this node has won
   uint64_t published = 0;  // versions
   uint64_t cut = 0;        // seals and versions that were not: another term or another version
   uint64_t unknown = 0;    // publications whose outcome nobody knew at first
-  uint64_t unfit = 0;      // versions or sums that this node cannot read: is_broken() from then on
+  uint64_t unfit = 0;      // versions or sums that this node cannot read
 };
 
 class Leader {
@@ -52,49 +63,62 @@ class Leader {
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
   // UINT64_MAX: a reply is awaited, or the leader is broken.
-  uint64_t next_tick_ms() const { return ticket_ != 0 || is_broken_ ? UINT64_MAX : due_ms_; }
+  uint64_t next_tick_ms() const {
+    return is_broken() ? UINT64_MAX : std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
+  }
   // Whether the last answer of the engine was that this node holds the lease.
   bool is_leading() const { return is_leading_; }
-  // A version does not follow from those before it, or a sum of the open one does not merge: they are of a newer
-  // release, or damaged. The leader makes no call any more. Its lease runs out, and a node that can read them leads.
-  bool is_broken() const { return is_broken_; }
+  // With any trouble the leader makes no call any more. Its lease runs out, and a node without trouble leads.
+  NodeTrouble trouble() const { return trouble_; }
+  bool is_broken() const { return trouble_ != NodeTrouble::kNone; }
   const LeaderCounters& counters() const { return counters_; }
   const FollowedRun& run() const { return run_; }
   // It goes on to publish when its term is over, by the term that the engine names: a fault to be found.
   void plant_stale_term_for_test() { is_stale_planted_ = true; }
 
  private:
-  enum class Verb : uint8_t { kNone, kLease, kVersions, kSums, kSeal, kPublish };
+  enum class Verb : uint8_t { kNone, kVersions, kProgress, kSums, kSeal, kPublish };
 
-  void call(Verb verb, uint64_t now_ms);
+  // Whether the next call but for the lease is this leader's to make.
+  bool may_call() const { return ticket_ == 0 && is_leading_ && !run_.is_done(); }
+  void renew(uint64_t now_ms);
+  void call(Verb verb);
+  void take(const EngineReply& reply, uint64_t now_ms);
   void on_lease(const EngineReply& reply);
   void on_versions(const EngineReply& reply, uint64_t now_ms);
-  void on_sums(const EngineReply& reply, uint64_t now_ms);
+  void on_progress(const EngineReply& reply, uint64_t now_ms);
+  void on_sums(const EngineReply& reply);
   void on_sealed(const EngineReply& reply);
   void on_published(const EngineReply& reply, uint64_t now_ms);
-  void break_off();
+  void break_off(NodeTrouble trouble);
   void begin_time(uint64_t now_ms);
-  bool is_round_over(const EngineReply& reply, uint64_t now_ms, Trigger* trigger);
-  bool is_sealed(const EngineReply& reply) const;
+  bool is_round_over(const VersionProgress& version, uint64_t now_ms, Trigger* trigger);
+  void begin_sums();
   void give_up_version();
-  void close_round(const EngineReply& reply, Trigger trigger, uint64_t now_ms);
+  void close_round();
 
   FollowedRun run_;
   EngineNode& engine_;
   LeaderCounters counters_;
-  Verb verb_ = Verb::kNone;  // of the call under way
-  EngineTicket ticket_ = 0;  // 0: none is
+  std::vector<EngineTicket> lease_tickets_;  // of the renewals under way
+  EngineTicket lease_known_ = 0;             // the newest whose answer was not lost: an older one says nothing new
+  Verb verb_ = Verb::kNone;                  // of the other call under way
+  EngineTicket ticket_ = 0;                  // 0: none is
   uint64_t due_ms_ = 0;
   CallPause pause_;
   uint64_t renew_ms_ = 0;
   uint64_t term_ = 0;
   bool is_leading_ = false;
-  bool is_broken_ = false;
+  NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_behind_ = true;     // versions are to be read before anything is decided
+  bool is_over_ = false;      // the version that stands here is not the open one, so that there is one behind it
   uint64_t deadline_ms_ = 0;  // 0: not begun; UINT64_MAX: the version is stalled
   uint32_t extension_count_ = 0;
   bool is_stalled_ = false;
-  // The version that is being published.
+  // The version that is being closed and published.
+  Trigger trigger_ = Trigger::kNone;
+  bool is_merging_ = false;  // its sums are being read
+  SumPlace sums_after_;      // up to which they are merged
   VersionRecord next_;
   PublishedVersion next_bytes_;
   uint64_t next_sum_count_ = 0;

@@ -11,11 +11,10 @@ namespace {
 
 // Kinds of the rows that a read of sums gives.
 constexpr uint64_t kOpenRow = 0;
-constexpr uint64_t kFrontRow = 1;
 
-// One statement sees one moment, and so the fronts and the sums of read_sums are those of one version. What read_sums
-// tells need not wait: a leader tells nobody of it but by publish(), and the server's log is durable in its order.
-constexpr std::array<EngineStatement, 9> kStatements = {{
+// One statement sees one moment, and so what read_progress and read_sums tell is of one version. It need not wait: a
+// leader tells nobody of it but by seal() and publish(), and the server's log is durable in its order.
+constexpr std::array<EngineStatement, 10> kStatements = {{
     {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text)", true},
     {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])", true},
     {"commit",
@@ -24,22 +23,33 @@ constexpr std::array<EngineStatement, 9> kStatements = {{
      true},
     {"resolve", "SELECT * FROM gradstream.resolve_batch($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
     {"take_lease", "SELECT * FROM gradstream.take_lease($1::bigint, $2::text, $3::bigint)", true},
+    {"read_progress",
+     "SELECT r.is_sealed, coalesce(sum(f.on_time), 0)::bigint, coalesce(sum(f.late), 0)::bigint "
+     "FROM gradstream.run r LEFT JOIN gradstream.front f ON f.run = r.run AND f.open_version >= r.open_version "
+     "WHERE r.run = $1::bigint AND r.open_version = $2::bigint GROUP BY r.run",
+     false},
     {"read_sums",
-     "SELECT kind, epoch, open_version, batch, previous_batch, on_time, late, content FROM ("
-     "SELECT 0 AS kind, '' AS node, 0::bigint AS epoch, open_version, 0::bigint AS batch, 0::bigint AS previous_batch, "
-     "0::bigint AS on_time, 0::bigint AS late, ''::bytea AS content FROM gradstream.run "
+     "SELECT kind, node, epoch, batch, content FROM ("
+     "SELECT 0 AS kind, '' AS node, 0::bigint AS epoch, 0::bigint AS batch, ''::bytea AS content FROM gradstream.run "
      "WHERE run = $1::bigint AND open_version = $2::bigint "
-     "UNION ALL SELECT 1, node, epoch, open_version, batch, previous_batch, on_time, late, ''::bytea "
-     "FROM gradstream.front WHERE run = $1::bigint AND open_version >= $2::bigint "
-     "UNION ALL SELECT 2, node, epoch, version, batch, 0, 0, 0, content "
-     "FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint) all_rows "
-     "ORDER BY kind, node COLLATE \"C\", epoch, batch",
+     "UNION ALL SELECT 1, node, epoch, batch, content FROM ("
+     "SELECT node, epoch, batch, content, row_number() OVER places AS number, "
+     "sum(octet_length(content)) OVER places AS bytes "
+     "FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint "
+     "AND (node, epoch, batch) > ($3::text, $4::bigint, $5::bigint) "
+     "WINDOW places AS (ORDER BY node, epoch, batch) ORDER BY node, epoch, batch LIMIT $6::bigint) part "
+     "WHERE number = 1 OR bytes <= $7::bigint) all_rows ORDER BY kind, node, epoch, batch",
      false},
     {"seal", "SELECT * FROM gradstream.seal_version($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
     {"publish",
      "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)",
      true},
-    {"read_versions", "SELECT * FROM gradstream.read_versions($1::bigint, $2::bigint, $3::bigint)", true},
+    // One row at least, for the clock.
+    {"read_versions",
+     "SELECT v.found_version, v.found_content, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
+     "FROM (SELECT 1) clock LEFT JOIN gradstream.read_versions($1::bigint, $2::bigint, $3::bigint) v ON true "
+     "ORDER BY v.found_version",
+     true},
 }};
 
 FrontRow front_of(PgTable& table, size_t row) {
@@ -72,14 +82,29 @@ bool read_rows(PgTable& table, const std::vector<uint32_t>& devices, EngineReply
   return true;
 }
 
+void read_progress(PgTable& table, EngineReply* reply) {
+  if (table.row_count() == 0) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  reply->progress = {static_cast<uint32_t>(table.number(0, 1)), static_cast<uint32_t>(table.number(0, 2)),
+                     table.flag(0, 0)};
+}
+
 void read_sums(PgTable& table, EngineReply* reply) {
   const bool is_open = table.row_count() > 0 && table.number(0, 0) == kOpenRow;
   reply->outcome = is_open ? EngineOutcome::kCommitted : EngineOutcome::kCut;
   for (size_t i = 1; is_open && i < table.row_count(); ++i) {
-    if (table.number(i, 0) == kFrontRow) {
-      reply->fronts.push_back(front_of(table, i));
-    } else {
-      reply->sums.push_back(bytes_of(table, i, 7));
+    reply->sums.push_back({{table.text(i, 1), table.number(i, 2), table.number(i, 3)}, bytes_of(table, i, 4)});
+  }
+}
+
+void read_versions(PgTable& table, EngineReply* reply) {
+  reply->engine_ms = table.number(0, 2);
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    const auto version = static_cast<uint32_t>(table.number(i, 0));
+    if (version > 0) {  // else NULL: there is none, and version 0 is published by nobody
+      reply->versions.push_back({version, bytes_of(table, i, 1)});
     }
   }
 }
@@ -103,13 +128,14 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
   switch (verb) {
     case EngineVerb::kLoad:
       return read_rows(table, devices, reply);
+    case EngineVerb::kReadProgress:
+      read_progress(table, reply);
+      return true;
     case EngineVerb::kReadSums:
       read_sums(table, reply);
       return true;
     case EngineVerb::kReadVersions:
-      for (size_t i = 0; i < table.row_count(); ++i) {
-        reply->versions.push_back({static_cast<uint32_t>(table.number(i, 0)), bytes_of(table, i, 1)});
-      }
+      read_versions(table, reply);
       return true;
     case EngineVerb::kTakeLease:
     case EngineVerb::kSeal:
@@ -129,7 +155,7 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
 
 }  // namespace
 
-const std::array<EngineStatement, 9>& engine_statements() { return kStatements; }
+const std::array<EngineStatement, 10>& engine_statements() { return kStatements; }
 
 PgParameters parameters_of_run(const PostgresOptions& options) {
   PgParameters parameters;
@@ -140,6 +166,17 @@ PgParameters parameters_of_run(const PostgresOptions& options) {
 PgParameters parameters_of_node(const PostgresOptions& options) {
   PgParameters parameters = parameters_of_run(options);
   parameters.text(options.node);
+  return parameters;
+}
+
+PgParameters parameters_of_sums(const PostgresOptions& options, uint32_t version, const SumPlace& after) {
+  PgParameters parameters = parameters_of_run(options);
+  parameters.number(version);
+  parameters.text(after.node);
+  parameters.number(after.epoch);
+  parameters.number(after.batch);
+  parameters.number(kEngineSumCountMax);
+  parameters.number(kEngineSumBytesMax);
   return parameters;
 }
 

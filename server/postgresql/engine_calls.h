@@ -17,12 +17,18 @@ namespace gradstream {
 // of 128 KiB, so that a reply stays near 8 MiB, and the deadline has room for its transfer.
 inline constexpr uint32_t kEngineVersionCountMax = 64;
 
+// Sums in a reply to read_sums(), and their bytes; one is in it, however large it is. Reason: as for versions. A sum of
+// the largest model has 512 KiB for each base version and owner, and one of a small model a few KiB.
+inline constexpr uint32_t kEngineSumCountMax = 256;
+inline constexpr uint64_t kEngineSumBytesMax = uint64_t{8} << 20;
+
 enum class EngineVerb : uint8_t {
   kJoin,
   kLoad,
   kCommit,
   kResolve,
   kTakeLease,
+  kReadProgress,
   kReadSums,
   kSeal,
   kPublish,
@@ -38,12 +44,13 @@ struct EngineStatement {
   bool has_to_wait;
 };
 // By the number of the verb.
-const std::array<EngineStatement, 9>& engine_statements();
+const std::array<EngineStatement, 10>& engine_statements();
 
 // The parameters of a call, but for what every call of a node begins with: run, or run and node.
 PgParameters parameters_of_node(const PostgresOptions& options);
 PgParameters parameters_of_run(const PostgresOptions& options);
 PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch);
+PgParameters parameters_of_sums(const PostgresOptions& options, uint32_t version, const SumPlace& after);
 PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices);
 
 // The outcome and the parts of the reply to a call; kUnknown of an error and of a doubtful answer. devices: those that

@@ -46,7 +46,9 @@ struct PostgresOptions {
   std::string node;  // its name in the cluster; two nodes of one name fence each other
   EngineDurability durability = EngineDurability::kStandby;
   uint32_t deadline_ms = kEngineDeadlineMs;
-  uint32_t lease_ms = 3'000;  // Reason: three renewals a second apart may be late before another node takes over
+  // Reason: a leader renews it each second, so that two answers may be lost before another node takes over. Calls are
+  // executed in their order: behind a call that takes longer than this a renewal comes too late.
+  uint32_t lease_ms = 3'000;
 };
 
 // What became of a request.

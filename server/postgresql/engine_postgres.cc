@@ -59,10 +59,14 @@ EngineTicket PostgresEngine::take_lease() {
   return submit(EngineVerb::kTakeLease, std::move(parameters));
 }
 
-EngineTicket PostgresEngine::read_sums(uint32_t version) {
+EngineTicket PostgresEngine::read_progress(uint32_t version) {
   PgParameters parameters = parameters_of_run(options_);
   parameters.number(version);
-  return submit(EngineVerb::kReadSums, std::move(parameters));
+  return submit(EngineVerb::kReadProgress, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::read_sums(uint32_t version, const SumPlace& after) {
+  return submit(EngineVerb::kReadSums, parameters_of_sums(options_, version, after));
 }
 
 EngineTicket PostgresEngine::seal(uint64_t term, uint32_t version) {

@@ -61,7 +61,7 @@ struct OneNode {
   }
   EngineReply wait(EngineTicket ticket) { return harness->wait(engine, ticket); }
   bool is_task_open(uint32_t device) { return wait(engine.load({device})).rows.at(0).task.is_open; }
-  size_t sum_count() { return wait(engine.read_sums(0)).sums.size(); }
+  size_t sum_count() { return wait(engine.read_sums(0, {})).sums.size(); }
 
   PostgresHarness* harness;
   PostgresEngine engine;
@@ -80,6 +80,8 @@ TEST_F(EnginePostgres, CutsABatchWhoseVersionIsOver) { expect_a_cut(make); }
 TEST_F(EnginePostgres, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
 TEST_F(EnginePostgres, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
 TEST_F(EnginePostgres, SealsAVersion) { expect_a_seal(make); }
+TEST_F(EnginePostgres, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
+TEST_F(EnginePostgres, HasOneClock) { expect_one_clock(make); }
 TEST_F(EnginePostgres, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 
 // The batch waits for the other transaction, and sees what that has made of the row.
@@ -272,6 +274,56 @@ TEST_F(EnginePostgres, TellsVersionsInParts) {
       EXPECT_EQ(version.version, seen.size());
     }
   }
+}
+
+// The database is set back: the row of the front says so with the next batch, whatever node asks.
+TEST_F(EnginePostgres, TellsThatItWasSetBack) {
+  PostgresHarness harness(cluster());
+  OneNode node(&harness, harness.options("a"));
+  cluster().ask_primary("CREATE TABLE front_before AS SELECT * FROM gradstream.front WHERE run = " + harness.run());
+  ASSERT_EQ(node.wait(node.engine.commit(node.batch)).outcome, EngineOutcome::kCommitted);
+  cluster().ask_primary("DELETE FROM gradstream.front WHERE run = " + harness.run());
+  cluster().ask_primary("INSERT INTO gradstream.front SELECT * FROM front_before");
+  cluster().ask_primary("DROP TABLE front_before");
+  node.batch.number = 3;
+  EngineReply reply = node.wait(node.engine.commit(node.batch));
+  EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(reply.front.epoch, node.batch.epoch);
+  EXPECT_EQ(reply.front.batch, 1U) << "it had taken the second one";
+  cluster().ask_primary("DELETE FROM gradstream.front WHERE run = " + harness.run());
+  reply = node.wait(node.engine.commit(node.batch));
+  EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
+  EXPECT_EQ(reply.front.epoch, 0U) << "no front";
+}
+
+// A version has sums without a limit, and a leader reads them in replies of a bounded size.
+TEST_F(EnginePostgres, TellsSumsInParts) {
+  PostgresHarness harness(cluster());
+  PostgresEngine engine(harness.io(), harness.options("a"));
+  const auto insert = [&harness](uint64_t count, uint64_t bytes) {
+    cluster().ask_primary("DELETE FROM gradstream.partial WHERE run = " + harness.run());
+    cluster().ask_primary("INSERT INTO gradstream.partial SELECT " + harness.run() +
+                          ", 0, 'a', 1, b, decode(repeat('07', " + std::to_string(bytes) +
+                          "), 'hex') FROM generate_series(1, " + std::to_string(count) + ") b");
+  };
+  const auto part_sizes = [&] {
+    std::vector<size_t> sizes;
+    for (SumPlace after;;) {
+      const EngineReply reply = harness.wait(engine, engine.read_sums(0, after));
+      EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+      if (reply.sums.empty()) {
+        return sizes;
+      }
+      sizes.push_back(reply.sums.size());
+      after = reply.sums.back().place;
+    }
+  };
+  insert(kEngineSumCountMax + 6, 1);
+  EXPECT_EQ(part_sizes(), (std::vector<size_t>{kEngineSumCountMax, 6}));
+  insert(5, kEngineSumBytesMax / 2);
+  EXPECT_EQ(part_sizes(), (std::vector<size_t>{2, 2, 1}));
+  insert(2, kEngineSumBytesMax + 1);
+  EXPECT_EQ(part_sizes(), (std::vector<size_t>{1, 1})) << "one is there, however large it is";
 }
 
 // A server that takes the connection and says nothing.

@@ -15,6 +15,8 @@ TEST(Engine, CutsABatchWhoseVersionIsOver) { expect_a_cut(make); }
 TEST(Engine, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
 TEST(Engine, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
 TEST(Engine, SealsAVersion) { expect_a_seal(make); }
+TEST(Engine, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
+TEST(Engine, HasOneClock) { expect_one_clock(make); }
 TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 
 }  // namespace

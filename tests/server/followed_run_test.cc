@@ -1,5 +1,7 @@
 #include "server/engine/followed_run.h"
 
+#include <type_traits>
+
 #include <gtest/gtest.h>
 
 #include "server/run/fold_keys.h"
@@ -30,6 +32,10 @@ void fold(FollowedRun* run, uint32_t device) {
 PublishedVersion published(const VersionRecord& record) {
   return {record.version, encode_published(record, Trigger::kGoal)};
 }
+
+// A copy's ledger would refer to the parameters of the run that it was copied from, and that run may be gone.
+static_assert(!std::is_copy_constructible_v<FollowedRun> && !std::is_copy_assignable_v<FollowedRun>);
+static_assert(!std::is_move_constructible_v<FollowedRun> && !std::is_move_assignable_v<FollowedRun>);
 
 TEST(FollowedRun, BeginsAtTheVersionThatOneServerOpens) {
   TestServer server(scalar_parameters(), kDevices);

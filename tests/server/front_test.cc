@@ -16,7 +16,7 @@ using Fault = EngineFault;
 // The open version's sums, by who does not take part.
 std::vector<std::vector<uint8_t>> sums_of(FakeHarness* engine, uint32_t version) {
   const std::unique_ptr<EngineNode> reader = engine->connect("reader");
-  return engine->wait(*reader, reader->read_sums(version)).sums;
+  return read_all_sums(*engine, *reader, version);
 }
 
 // The next version, of the sums that are in.
@@ -61,7 +61,8 @@ class AwayEngine : public EngineNode {
   }
   EngineTicket resolve(uint64_t, uint64_t) override { return answer(made()); }
   EngineTicket take_lease() override { return answer(made()); }
-  EngineTicket read_sums(uint32_t) override { return answer(made()); }
+  EngineTicket read_progress(uint32_t) override { return answer(made()); }
+  EngineTicket read_sums(uint32_t, const SumPlace&) override { return answer(made()); }
   EngineTicket seal(uint64_t, uint32_t) override { return answer(made()); }
   EngineTicket publish(uint64_t, uint64_t, const PublishedVersion&) override { return answer(made()); }
   EngineTicket read_versions(uint32_t) override { return answer(made()); }
@@ -200,6 +201,60 @@ TEST(Front, AnUnknownBatchIsAskedFor) {
       EXPECT_EQ(sums_of(&engine, 0).size(), 1U);
       EXPECT_EQ(node.front.counters().updates_accepted, 1U);
     }
+  }
+}
+
+// A database that was restored lacks batches that were acknowledged, or versions that were followed.
+TEST(Front, NoticesAnEngineThatWasRestored) {
+  for (const bool loses_version : {false, true}) {
+    RunParameters parameters = scalar_parameters();
+    parameters.trigger->update_goal = 1;
+    FakeHarness engine;
+    TestNode node(&engine, "a", parameters);
+    TestNode other(&engine, "b", parameters);
+    const gs_Task one = node.join(1);
+    const gs_Task two = other.join(2);
+    node.upload(1, one);
+    node.settle();
+    if (loses_version) {
+      publish(&engine, parameters);
+      other.pass(kVersionPollMs);
+      ASSERT_EQ(other.front.run().version(), 1U);
+    }
+    TestNode& asking = loses_version ? other : node;
+    EXPECT_EQ(asking.front.trouble(), NodeTrouble::kNone);
+    engine.engine().fail_over(loses_version ? 2 : 1);  // the seal as well
+    const uint64_t batches = asking.front.counters().batches;
+    asking.hello(3);
+    asking.settle();
+    asking.pull(3);
+    asking.settle();
+    EXPECT_EQ(asking.front.trouble(), NodeTrouble::kRestored);
+    EXPECT_EQ(asking.last(3, gs_ServerMessage_task_tag), nullptr) << "nothing leaves that is not there";
+    asking.upload(2, two);
+    asking.settle();
+    EXPECT_EQ(asking.front.counters().batches, batches) << "it commits nothing any more";
+    EXPECT_NE(std::string(sentence_of(asking.front.trouble())).find("restored to an earlier time"), std::string::npos);
+  }
+}
+
+// Two nodes whose clocks are hours apart serve one device: its row has the engine's times.
+TEST(Front, WritesTheEnginesTimeIntoRows) {
+  constexpr uint64_t kHourMs = 3'600'000;
+  FakeHarness engine;
+  engine.engine().advance(50'000);
+  TestNode ahead(&engine, "a", scalar_parameters());
+  TestNode behind(&engine, "b", scalar_parameters());
+  ahead.now_ms = kHourMs;
+  ahead.front.on_tick(ahead.now_ms);  // an hour in which it heard nothing, and then the time
+  ahead.settle();
+  ahead.join(1);
+  const uint64_t of_one = engine.engine().row(1).task.issued_ms;
+  behind.join(2);
+  const uint64_t of_two = engine.engine().row(2).task.issued_ms;
+  for (const uint64_t issued_ms : {of_one, of_two}) {
+    EXPECT_GE(issued_ms, 50'000U);
+    EXPECT_LE(issued_ms, 50'000U + kClockErrorMaxMs);
   }
 }
 

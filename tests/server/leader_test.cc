@@ -93,7 +93,7 @@ TEST(Leader, AnUnknownPublicationHappensOnce) {
     node.upload(1, node.join(1));
     node.settle();
     leader.leader.on_tick(1900);
-    leader.answer(2, 1900);    // reads the sums, seals, reads them again
+    leader.answer(3, 1900);    // looks, seals, reads the sums, and that there are no more
     engine.fault("l", fault);  // of what comes next
     leader.tick(1900);
     EXPECT_EQ(leader.leader.counters().published, 0U);
@@ -106,6 +106,99 @@ TEST(Leader, AnUnknownPublicationHappensOnce) {
     node.settle();
     EXPECT_EQ(node.front.run().ledger().digest(), leader.leader.run().ledger().digest());
   }
+}
+
+// Where the engine is silent the lease is renewed all the same, and one lost answer costs no term.
+TEST(Leader, RenewsItsLeaseBesideASlowCall) {
+  const RunParameters parameters = scalar_parameters();
+  FakeHarness engine;
+  TestLeader leader(&engine, "l", parameters);
+  leader.tick(1000);
+  const uint64_t term = engine.engine().lease().term;
+  engine.fault("l", EngineFault::kNever);
+  leader.leader.on_tick(1100);  // looks, and hears nothing
+  const uint64_t until_ms = engine.engine().lease().until_ms;
+  leader.leader.on_tick(2000);
+  engine.engine().advance(engine.engine().next_ms());
+  EXPECT_GT(engine.engine().lease().until_ms, until_ms) << "the look has no answer yet";
+  engine.fault("l", EngineFault::kNever);
+  leader.leader.on_tick(3000);
+  leader.leader.on_tick(4000);  // the renewal before this one has no answer, and never will
+  leader.tick(4000);
+  EXPECT_TRUE(leader.leader.is_leading());
+  EXPECT_EQ(leader.leader.counters().terms, 1U);
+  EXPECT_EQ(engine.engine().lease().term, term);
+}
+
+// An engine that says nothing has few of its calls.
+TEST(Leader, ItsRenewalsAreBounded) {
+  const RunParameters parameters = scalar_parameters();
+  FakeHarness engine;
+  TestLeader leader(&engine, "l", parameters);
+  engine.engine().pause("l", 60'000);
+  for (uint64_t now_ms = 1000; now_ms <= 20'000; now_ms += 100) {
+    leader.leader.on_tick(now_ms);
+  }
+  leader.tick(20'000);
+  EXPECT_EQ(engine.engine().counters().executed, kLeaseCallsMax + 2) << "then the versions and the progress";
+}
+
+// A version of many batches comes in several replies, whose sums are added up as they come. One may be lost.
+TEST(Leader, MergesSumsFromPlaceToPlace) {
+  constexpr uint32_t kSumsBehindTheFirst = 3;
+  for (const bool loses_answer : {false, true}) {
+    const RunParameters parameters = scalar_parameters();
+    FakeHarness engine(0, 1, 1);
+    TestNode node(&engine, "a", parameters);
+    TestLeader leader(&engine, "l", parameters);
+    leader.tick(1000);
+    for (uint32_t device = 0; device < kTestDevices; ++device) {
+      node.upload(device, node.join(device));
+      node.settle();
+    }
+    leader.leader.on_tick(1900);
+    leader.answer(2, 1900);  // looks, seals; the first part is under way
+    if (loses_answer) {
+      engine.fault("l", EngineFault::kAnswer);
+    }
+    leader.answer(1, 1900);
+    const uint64_t executed = engine.engine().counters().executed;
+    leader.tick(1900);
+    leader.tick(1900 + kCallPauseFirstMs);
+    EXPECT_EQ(leader.leader.counters().published, 1U);
+    EXPECT_GE(engine.engine().counters().executed - executed, kSumsBehindTheFirst + (loses_answer ? 3 : 2));
+    node.front.on_tick(5000);
+    node.settle();
+    EXPECT_EQ(node.front.run().ledger().digest(), leader.leader.run().ledger().digest());
+    EXPECT_EQ(leader.leader.counters().unfit, 0U);
+  }
+}
+
+// The lease is lost in the midst of that: what was merged is forgotten, and the next term begins anew.
+TEST(Leader, BeginsItsSumsAnewInANewTerm) {
+  const RunParameters parameters = scalar_parameters();
+  FakeHarness engine(0, 1, 1);
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  const std::unique_ptr<EngineNode> rival = engine.connect("m");
+  leader.tick(1000);
+  for (uint32_t device = 0; device < kTestDevices; ++device) {
+    node.upload(device, node.join(device));
+    node.settle();
+  }
+  leader.leader.on_tick(1900);
+  leader.answer(3, 1900);  // looks, seals, and has the first of the sums
+  engine.pass_lease();
+  ASSERT_EQ(engine.wait(*rival, rival->take_lease()).lease.node, "m");
+  leader.tick(2000);
+  EXPECT_FALSE(leader.leader.is_leading());
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+  engine.pass_lease();
+  leader.tick(3000);
+  leader.tick(3200);
+  EXPECT_EQ(leader.leader.counters().published, 1U);
+  EXPECT_EQ(engine.engine().open_version(), 1U);
+  EXPECT_EQ(leader.leader.counters().terms, 2U);
 }
 
 // Updates come all the time: what comes behind the seal is cut, and the version is published at once.
@@ -177,6 +270,30 @@ TEST(Leader, ClosesARoundAtItsDeadline) {
   leader.tick(2100);  // renews its lease, and looks
   leader.tick(2300);
   EXPECT_EQ(leader.leader.counters().published, 1U);
+}
+
+// The version that it has published is gone, or its term is.
+TEST(Leader, NoticesAnEngineThatWasRestored) {
+  for (const size_t lost_count : {1U, 60U}) {
+    const RunParameters parameters = goal_of(1);
+    FakeHarness engine;
+    TestNode node(&engine, "a", parameters);
+    TestLeader first(&engine, "m", parameters);
+    first.tick(1000);
+    engine.pass_lease();
+    TestLeader leader(&engine, "l", parameters);
+    leader.tick(5000);
+    node.upload(1, node.join(1));
+    node.settle();
+    leader.tick(5200);
+    ASSERT_EQ(leader.leader.counters().published, 1U);
+    engine.engine().fail_over(lost_count);
+    leader.tick(5400);
+    leader.tick(6100);
+    EXPECT_EQ(leader.leader.trouble(), NodeTrouble::kRestored);
+    EXPECT_FALSE(leader.leader.is_leading());
+    EXPECT_EQ(leader.leader.next_tick_ms(), UINT64_MAX);
+  }
 }
 
 // A node that cannot read a sum or a version lets go of its lease: a node that can leads then.

@@ -53,6 +53,22 @@ TEST(Cluster, LosesNothingToAnyFault) {
   }
 }
 
+// Else a schedule of one fault would say nothing of that fault.
+TEST(Cluster, AFaultComesAlone) {
+  for (const ClusterFault fault : {ClusterFault::kLostBefore, ClusterFault::kLostAfter, ClusterFault::kLate,
+                                   ClusterFault::kMuchLate, ClusterFault::kFailover, ClusterFault::kNodeCrash}) {
+    const auto alone = static_cast<size_t>(fault);
+    SCOPED_TRACE(kClusterFaultNames[alone]);
+    ClusterOptions options = cluster(3, false);
+    options.sim.fault_bits = 1U << alone;
+    ClusterFaultCounts faults = {};
+    expect_the_digest_of_one_server(options, 2, &faults);
+    EXPECT_GT(faults[alone], 0U);
+    faults[alone] = 0;
+    EXPECT_EQ(faults, ClusterFaultCounts());
+  }
+}
+
 // Sums of one block, too, and replicas that hold a mean beside their model.
 TEST(Cluster, TrainsTangentsAndMeansToo) {
   for (const bool uploads_means : {false, true}) {
@@ -82,18 +98,32 @@ TEST(Cluster, PlaysAScheduleAgain) {
   EXPECT_EQ(first.faults, again.faults);
 }
 
-// A simulator that finds nothing must be able to find something.
-TEST(Cluster, FindsEachPlantedFault) {
-  for (const ClusterPlant plant : {ClusterPlant::kAckBeforeCommit, ClusterPlant::kNoCutCheck, ClusterPlant::kNoResolve,
-                                   ClusterPlant::kOtherSum, ClusterPlant::kStaleTerm, ClusterPlant::kAsyncFailover}) {
+// A simulator that finds nothing must be able to find something, and by the sentence that is meant to.
+TEST(Cluster, FindsEachPlantedFaultByItsSentence) {
+  for (size_t i = 1; i < kClusterPlantCount; ++i) {
+    SCOPED_TRACE(kClusterPlantNames[i]);
     ClusterOptions options = cluster(3, true);
-    options.plant = plant;
-    options.sim.has_stragglers = plant == ClusterPlant::kNoCutCheck;  // else no version closes under an update
-    uint32_t schedule = 0;
-    while (schedule < kPlantedScheduleMax && Cluster(options, schedule).run().fault.empty()) {
-      ++schedule;
+    options.plant = static_cast<ClusterPlant>(i);
+    options.sim.has_stragglers = options.plant == ClusterPlant::kNoCutCheck;  // else few versions close under an update
+    ClusterOptions unplanted = options;
+    unplanted.plant = ClusterPlant::kNone;
+    std::string fault;
+    for (uint32_t schedule = 0; schedule < kPlantedScheduleMax && fault.empty(); ++schedule) {
+      fault = Cluster(options, schedule).run().fault;
+      EXPECT_EQ(Cluster(unplanted, schedule).run().fault, "") << "schedule " << schedule;
     }
-    EXPECT_LT(schedule, kPlantedScheduleMax) << kClusterPlantNames[static_cast<size_t>(plant)];
+    EXPECT_TRUE(is_finding(options.plant, fault)) << fault;
+  }
+}
+
+TEST(Cluster, ASentenceFindsItsOwnPlantsAlone) {
+  const std::string sum = "version 3 is not what one server makes of its updates";
+  EXPECT_TRUE(is_finding(ClusterPlant::kOtherSum, sum));
+  EXPECT_FALSE(is_finding(ClusterPlant::kAckBeforeCommit, sum));
+  EXPECT_FALSE(is_finding(ClusterPlant::kNone, sum));
+  for (size_t i = 0; i < kClusterPlantCount; ++i) {
+    EXPECT_FALSE(is_finding(static_cast<ClusterPlant>(i), ""));
+    EXPECT_FALSE(is_finding(static_cast<ClusterPlant>(i), "the run does not come to its end: version 2 after 9 ms"));
   }
 }
 

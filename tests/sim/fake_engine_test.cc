@@ -98,6 +98,26 @@ TEST(FakeEngine, AFailOverKeepsWhatWasCommitted) {
   }
 }
 
+TEST(FakeEngine, DrawsNoFaultThatItsMaskLeavesOut) {
+  using Fault = FakeEngine::Fault;
+  for (const Fault alone : {Fault::kLostBefore, Fault::kLostAfter, Fault::kLate, Fault::kMuchLate}) {
+    SCOPED_TRACE(static_cast<int>(alone));
+    FakeEngine engine({.lost_odds = 2, .fault_bits = bit_of(alone)});
+    const std::unique_ptr<EngineNode> a = engine.connect("a");
+    for (int i = 0; i < 40; ++i) {
+      a->take_lease();
+      while (engine.next_ms() != UINT64_MAX) {
+        engine.advance(engine.next_ms());
+      }
+    }
+    const FakeEngineCounters& met = engine.counters();
+    EXPECT_EQ(met.lost_before > 0, alone == Fault::kLostBefore);
+    EXPECT_EQ(met.lost_after > 0, alone == Fault::kLostAfter);
+    EXPECT_EQ(met.late > 0, alone == Fault::kLate);
+    EXPECT_EQ(met.much_late > 0, alone == Fault::kMuchLate);
+  }
+}
+
 TEST(FakeEngine, DrawsItsFaultsFromItsSeed) {
   std::vector<uint64_t> first;
   for (const uint32_t seed : {1U, 1U, 2U}) {
@@ -107,7 +127,7 @@ TEST(FakeEngine, DrawsItsFaultsFromItsSeed) {
       harness.wait(*a, a->take_lease());
     }
     const FakeEngineCounters& met = harness.engine().counters();
-    const std::vector<uint64_t> counts = {met.executed, met.lost_before, met.lost_after, met.late};
+    const std::vector<uint64_t> counts = {met.executed, met.lost_before, met.lost_after, met.late, met.much_late};
     EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 10U);
     first = first.empty() ? counts : first;
     EXPECT_EQ(counts == first, seed == 1);

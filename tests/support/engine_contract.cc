@@ -72,9 +72,13 @@ DeviceRow begin_task(Front* front, uint32_t device) {
 }
 
 std::vector<std::vector<uint8_t>> sums_of(Front* front, uint32_t version) {
-  const EngineReply reply = front->harness->wait(*front->node, front->node->read_sums(version));
+  return read_all_sums(*front->harness, *front->node, version);
+}
+
+VersionProgress progress_of(Front* front, uint32_t version) {
+  const EngineReply reply = front->harness->wait(*front->node, front->node->read_progress(version));
   EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
-  return reply.sums;
+  return reply.progress;
 }
 
 EngineOutcome seal(Front* front, uint64_t term, uint32_t version) {
@@ -128,7 +132,8 @@ void expect_a_cut(MakeEngineHarness make) {
   EXPECT_EQ(reply.outcome, EngineOutcome::kCut);
   EXPECT_EQ(reply.front.open_version, 1U);
   EXPECT_TRUE(a.load(1).task.is_open);
-  EXPECT_EQ(engine->wait(*b.node, b.node->read_sums(0)).outcome, EngineOutcome::kCut) << "it is not open any more";
+  EXPECT_EQ(engine->wait(*b.node, b.node->read_sums(0, {})).outcome, EngineOutcome::kCut) << "it is not open any more";
+  EXPECT_EQ(engine->wait(*b.node, b.node->read_progress(0)).outcome, EngineOutcome::kCut);
   EXPECT_TRUE(sums_of(&b, 1).empty());
   a.row = reply.front;
   EXPECT_EQ(a.commit(batch_of({fold(1, one, 1)}, 1, {8})).outcome, EngineOutcome::kCommitted);
@@ -199,7 +204,7 @@ void expect_a_seal(MakeEngineHarness make) {
   EXPECT_EQ(seal(&b, term + 1, 0), EngineOutcome::kCut) << "another term";
   EXPECT_EQ(seal(&b, term, 1), EngineOutcome::kCut) << "another version";
   EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCut) << "another node holds the lease";
-  EXPECT_EQ(engine->wait(*b.node, b.node->read_sums(0)).fronts.at(0).open_version, 0U) << "not sealed by any of them";
+  EXPECT_FALSE(progress_of(&b, 0).is_sealed) << "not sealed by any of them";
   EXPECT_EQ(seal(&b, term, 0), EngineOutcome::kCommitted);
   EXPECT_EQ(seal(&b, term, 0), EngineOutcome::kCommitted) << "its answer may have been lost";
 
@@ -211,16 +216,9 @@ void expect_a_seal(MakeEngineHarness make) {
   EXPECT_EQ(b.row.open_version, 1U) << "the epoch behind a question is sealed too";
   Front c(engine.get(), "c");
   EXPECT_EQ(c.row.open_version, 1U) << "and so is a node that joins";
-  const EngineReply sums = engine->wait(*b.node, b.node->read_sums(0));
-  EXPECT_EQ(sums.outcome, EngineOutcome::kCommitted) << "the version is open until the next one is there";
-  EXPECT_EQ(sums.sums, (std::vector<std::vector<uint8_t>>{{6}}));
-  uint32_t on_time_count = 0;
-  for (const FrontRow& front : sums.fronts) {
-    EXPECT_EQ(front.open_version, 1U);
-    on_time_count += front.on_time_count;
-  }
-  EXPECT_EQ(sums.fronts.size(), 3U);
-  EXPECT_EQ(on_time_count, 1U) << "the counts stay";
+  EXPECT_EQ(sums_of(&b, 0), (std::vector<std::vector<uint8_t>>{{6}})) << "it is open until the next one is there";
+  EXPECT_TRUE(progress_of(&b, 0).is_sealed);
+  EXPECT_EQ(progress_of(&b, 0).on_time_count, 1U) << "the counts stay";
 
   engine->pass_lease();
   const uint64_t next_term = engine->wait(*c.node, c.node->take_lease()).lease.term;
@@ -231,7 +229,50 @@ void expect_a_seal(MakeEngineHarness make) {
   EXPECT_TRUE(sums_of(&c, 1).empty());
   EXPECT_EQ(b.commit(batch_of({fold(2, two, 1)}, 1, {8})).outcome, EngineOutcome::kCommitted);
   EXPECT_EQ(b.row.on_time_count, 1U) << "counted anew";
+  EXPECT_EQ(progress_of(&c, 1).on_time_count, 1U);
+  EXPECT_FALSE(progress_of(&c, 1).is_sealed);
   EXPECT_EQ(sums_of(&c, 1), (std::vector<std::vector<uint8_t>>{{8}}));
+}
+
+void expect_sums_by_place(MakeEngineHarness make) {
+  constexpr uint8_t kBatches = 5;
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  std::vector<std::vector<uint8_t>> all;
+  for (Front* const front : {&a, &b}) {
+    for (uint8_t i = 0; i < kBatches; ++i) {
+      const uint8_t device = front == &a ? i : kBatches + i;
+      const DeviceRow row = begin_task(front, device);
+      EXPECT_EQ(front->commit(batch_of({fold(device, row, 0)}, 1, {device})).outcome, EngineOutcome::kCommitted);
+      all.push_back({device});
+    }
+  }
+  EXPECT_EQ(sums_of(&a, 0), all);
+  EXPECT_EQ(progress_of(&a, 0).on_time_count, all.size());
+  // From the place of each one on there are those behind it, whether the place has a sum or not.
+  const EngineReply first = engine->wait(*a.node, a.node->read_sums(0, {}));
+  ASSERT_FALSE(first.sums.empty());
+  EXPECT_EQ(first.sums[0].bytes, all[0]);
+  EXPECT_EQ(engine->wait(*a.node, a.node->read_sums(0, first.sums[0].place)).sums.at(0).bytes, all[1]);
+  EXPECT_EQ(engine->wait(*a.node, a.node->read_sums(0, {"a", UINT32_MAX, 0})).sums.at(0).bytes, all[kBatches]);
+  EXPECT_TRUE(engine->wait(*a.node, a.node->read_sums(0, {"c", 0, 0})).sums.empty());
+}
+
+// Whatever the clocks of nodes show, they hear one time, and it is that of leases.
+void expect_one_clock(MakeEngineHarness make) {
+  constexpr uint64_t kLeaseMs = 3000;  // of the harnesses' engines
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const uint64_t first_until_ms = engine->wait(*a.node, a.node->take_lease()).lease.until_ms;
+  const uint64_t of_a = engine->wait(*a.node, a.node->read_versions(1)).engine_ms;
+  const uint64_t of_b = engine->wait(*b.node, b.node->read_versions(1)).engine_ms;
+  const uint64_t next_until_ms = engine->wait(*a.node, a.node->take_lease()).lease.until_ms;
+  EXPECT_GT(of_a, 0U);
+  EXPECT_LE(of_a, of_b);
+  EXPECT_LE(first_until_ms, of_a + kLeaseMs);
+  EXPECT_GE(next_until_ms, of_b + kLeaseMs);
 }
 
 void expect_one_publisher(MakeEngineHarness make) {

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
 
 #include "server/engine/engine.h"
 
@@ -32,12 +35,30 @@ class EngineHarness {
   virtual void pass_lease() = 0;
 };
 
+// All sums of the version, from place to place.
+inline std::vector<std::vector<uint8_t>> read_all_sums(EngineHarness& harness, EngineNode& node, uint32_t version) {
+  std::vector<std::vector<uint8_t>> sums;
+  for (SumPlace after;;) {
+    const EngineReply reply = harness.wait(node, node.read_sums(version, after));
+    EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+    if (reply.sums.empty()) {
+      return sums;
+    }
+    for (const BatchSum& one : reply.sums) {
+      sums.push_back(one.bytes);
+      after = one.place;
+    }
+  }
+}
+
 using MakeEngineHarness = std::unique_ptr<EngineHarness> (*)();
 void expect_exactly_once(MakeEngineHarness make);      // tasks, verdicts and sums: committed, conflict
 void expect_a_cut(MakeEngineHarness make);             // a batch is in the version before, or nowhere
 void expect_unknowns_resolve(MakeEngineHarness make);  // whichever way the answer was lost
 void expect_no_guess(MakeEngineHarness make);          // where joins came before the question
 void expect_a_seal(MakeEngineHarness make);            // the sums of a sealed version are a fixed set
+void expect_sums_by_place(MakeEngineHarness make);     // each sum once, from any place on
+void expect_one_clock(MakeEngineHarness make);         // of leases and of nodes
 void expect_one_publisher(MakeEngineHarness make);     // lease, holder, term and version
 
 }  // namespace gradstream

@@ -13,7 +13,8 @@ namespace gradstream {
 
 class FakeHarness : public EngineHarness {
  public:
-  explicit FakeHarness(uint32_t lost_odds = 0, uint32_t seed = 1) : engine_({.seed = seed, .lost_odds = lost_odds}) {}
+  explicit FakeHarness(uint32_t lost_odds = 0, uint32_t seed = 1, size_t sum_count_max = 3)
+      : engine_({.seed = seed, .lost_odds = lost_odds, .sum_count_max = sum_count_max}) {}
   std::unique_ptr<EngineNode> connect(const std::string& node) override { return engine_.connect(node); }
   EngineReply wait(EngineNode& node, EngineTicket ticket) override {
     for (;;) {

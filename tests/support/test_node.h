@@ -2,6 +2,7 @@
 #ifndef GRADSTREAM_TESTS_SUPPORT_TEST_NODE_H_
 #define GRADSTREAM_TESTS_SUPPORT_TEST_NODE_H_
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -123,31 +124,34 @@ struct TestLeader {
   // Ticks at that time, and what follows from it.
   void tick(uint64_t now_ms) {
     leader.on_tick(now_ms);
-    for (bool is_at_rest = false; !is_at_rest;) {
+    do {
+      answer(heard.size(), now_ms);
       engine->settle();
-      const std::vector<EngineReply> replies = node->take_replies();
-      for (const EngineReply& reply : replies) {
-        leader.on_reply(reply, now_ms);
-      }
-      is_at_rest = replies.empty();
-    }
+      hear();
+    } while (!heard.empty());
   }
   // So many calls are answered; the next one is under way then.
   void answer(size_t count, uint64_t now_ms) {
     for (; count > 0; --count) {
-      std::vector<EngineReply> replies = node->take_replies();
-      while (replies.empty()) {
+      for (hear(); heard.empty(); hear()) {
         GS_ASSERT(engine->engine().next_ms() != UINT64_MAX);
         engine->engine().advance(engine->engine().next_ms());
-        replies = node->take_replies();
       }
-      leader.on_reply(replies.at(0), now_ms);
+      const EngineReply reply = heard.front();
+      heard.pop_front();
+      leader.on_reply(reply, now_ms);
+    }
+  }
+  void hear() {
+    for (EngineReply& reply : node->take_replies()) {
+      heard.push_back(std::move(reply));
     }
   }
   RunParameters parameters;
   FakeHarness* engine;
   std::unique_ptr<EngineNode> node;
   Leader leader;
+  std::deque<EngineReply> heard;  // and not answered to the leader yet
 };
 
 }  // namespace gradstream
