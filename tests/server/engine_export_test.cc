@@ -73,6 +73,36 @@ TEST_F(EngineMoves, ARunComesBackAsItWent) {
   EXPECT_FALSE(std::filesystem::exists(folder_.file("b.db.partial")));
 }
 
+// The next version of a server that begins with the file is that of the server that never ended.
+TEST_F(EngineMoves, ASingleServerGoesOn) {
+  PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  ASSERT_EQ(call("export", "--close --to " + folder_.file("b.db")).code, kExitOk);
+  ExportedRun back(folder_.file("b.db"));
+  ASSERT_NE(back.coordinator, nullptr) << back.error;
+
+  TestServer next(played.server.parameters);
+  std::vector<JournalRecord> before;  // what the test's disk takes for the records that are not in the file any more
+  for (const JournalRecord& record : played.server.store.records()) {
+    if (record.kind() == RecordKind::kVersion) {
+      before.push_back(record);
+      before.back().set_sequence(before.size());
+    }
+  }
+  ASSERT_EQ(before.size(), back.start.sequence);
+  ASSERT_EQ(next.store.append(before), StoreStatus::kOk);
+  next.coordinator = std::move(back.coordinator);
+  next.now_ms = 4'000'000'000'000U;  // after the export
+  next.start();
+  next.join(kDevices);
+  EXPECT_EQ(next.task(0)->task_sequence, 4U) << "none is issued twice";
+  next.round(kDevices);
+  played.server.round(kDevices);
+  EXPECT_EQ(next.coordinator->durable_version(), 4U);
+  EXPECT_EQ(next.coordinator->digest(), played.server.coordinator->digest());
+}
+
 // The sum in the open version makes the version that the single server would have made.
 TEST_F(EngineMoves, UpdatesInTheOpenVersionAreClosedOnDemand) {
   const PlayedRun played;
