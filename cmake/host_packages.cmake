@@ -21,7 +21,8 @@ add_library(gs_spdlog INTERFACE)
 target_include_directories(gs_spdlog SYSTEM INTERFACE ${GS_SPDLOG_HEADERS} ${GS_FMT_HEADERS})
 target_compile_definitions(gs_spdlog INTERFACE SPDLOG_FMT_EXTERNAL=1 FMT_HEADER_ONLY=1)
 
-# libpq, shared as Debian has it, where the engine on PostgreSQL is wanted or can be tested. No program needs it so far.
+# libpq, shared as Debian has it, where the engine on PostgreSQL is wanted or can be tested. gradstream-engine alone
+# needs it.
 find_package(PostgreSQL QUIET)  # PostgreSQL::PostgreSQL
 if(GS_ENGINE_POSTGRESQL AND NOT TARGET PostgreSQL::PostgreSQL)
   message(FATAL_ERROR "GS_ENGINE_POSTGRESQL is ON, and libpq is missing: install libpq-dev, or set it OFF")

@@ -42,6 +42,7 @@ RUN_BY = {
     ("docs/how-to/container.md", ""): "tests/tools/image_test.py",
     ("docs/how-to/enrol.md", "gradstream device add"): "tests/server/how_to_test.py",
     ("docs/how-to/enrol.md", "gradstream claim add"): "tests/server/how_to_test.py",
+    ("docs/how-to/engine.md", "gradstream engine"): "tests/server/engine_commands_test.cc",
     ("docs/how-to/install.md", "./run package server"): "tests/tools/install_test.py",
     ("docs/how-to/library.md", "./run build dev"): "tests/consume/consume_test.py",
     ("docs/how-to/library.md", "./run package library"): "tests/tools/package_library_test.py",
@@ -252,7 +253,7 @@ class Known:
             yield from (f"unknown option {option}" for option in options_of(words) if option not in offered)
 
     def groups(self):
-        return {"device", "claim", "run", "model", "network", "data"}
+        return {"device", "claim", "run", "model", "network", "data", "engine"}
 
     def faults_of_client(self, words):
         offered = self.completions("boards/posix/debian/gradstream-client.bash", ("gradstream-client", "--"))

@@ -181,6 +181,8 @@ ARROWS = {
     # The server's end of a claim is what devices have, with the other secret.
     "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h",
                                      "runtime/link/key_agreement.h"),
+    # The verbs beside those of server/program, by the same configuration.
+    "server/cluster/": SERVER_MAY + (HOST_ROOM, "server/", "runtime/link/certificate.h"),
     "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "runtime/wire/server_address.h",

@@ -55,6 +55,7 @@ ROOMS = {
     "server/link": (HOST, "TLS sessions of devices"),
     "server/watch": (HOST, "HTTP and the web page"),
     "server/program": (HOST, "the verbs and the shell"),
+    "server/cluster": (HOST, "an engine's verbs"),
     "sim": (HOST, "a fleet in virtual time"),
     "experiments": (HOST, "papers, reproduced"),
     "bench": (HOST, "speeds and budgets"),

@@ -4,7 +4,7 @@ _gradstream() {
   local common='--config --set --format --help'
   COMPREPLY=()
   case $previous in
-    --config | --out | --identity | --certificate | --key | --server-ca | --head | --public | --check-config | --data | import | backup | restore)
+    --config | --out | --identity | --certificate | --key | --server-ca | --head | --public | --check-config | --data | --from | --to | import | backup | restore)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
@@ -38,7 +38,7 @@ _gradstream() {
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device claim backup restore doctor explain run model network data status history --help --version'
+    words='serve device claim backup restore doctor explain run model network data engine status history --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
     words='add import rotate list show enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
@@ -51,6 +51,8 @@ _gradstream() {
     words='show'
   elif ((COMP_CWORD == 2)) && [[ $verb == data ]]; then
     words='pack show'
+  elif ((COMP_CWORD == 2)) && [[ $verb == engine ]]; then
+    words='init status migrate import export'
   elif [[ $current == -* ]]; then
     case "$verb ${COMP_WORDS[2]:-}" in
       serve\ *) words='--config --set --help --check-config --print-config --create' ;;
@@ -61,6 +63,8 @@ _gradstream() {
       run\ suggest)
         words='--data --problem --cols --devices --label --delimiter --header --decimal --skip-rows --help'
         ;;
+      engine\ import) words="$common --from --run" ;;
+      engine\ export) words="$common --to --close" ;;
       explain\ *) words='--markdown --format --help' ;;
       run\ keys) words='--markdown --format --help' ;;
       network\ *) words='--batch --samples --format --help' ;;

@@ -48,6 +48,8 @@
 namespace gradstream {
 
 class Fleet;
+struct DeviceRow;
+struct PartialSum;
 
 enum class ActionKind : uint8_t {
   kSend,     // message to session
@@ -299,6 +301,12 @@ class Coordinator {
   // Whether the version last decided is that of the last record; checkpoint() may be called then alone.
   bool is_at_version() const;
   Checkpoint checkpoint();
+  // ---- Between a journal and an engine, before start() ----
+  // What was replayed into the open version, which forgets it. The run's rule merges (Aggregator::is_mergeable()).
+  PartialSum take_partial();
+  // The device's row as an engine has kept it, after replay() of versions alone. No record of this journal made it, so
+  // that no answer waits for one.
+  void adopt_row(uint32_t device, DeviceRow row);
   // Drops what is shown of the device's updates, and decides nothing: for the checkpoint of `run forget`.
   void forget_figures(uint32_t device);
   // At any time: a checkpoint when a version begins and at least so many updates have come in since the last one. 0:

@@ -114,6 +114,13 @@ Checkpoint Coordinator::checkpoint() {
   return state_->make_checkpoint();
 }
 
+PartialSum Coordinator::take_partial() { return state_->ledger.take_partial(); }
+
+void Coordinator::adopt_row(uint32_t device, DeviceRow row) {
+  row.task.record_sequence = row.judged.record_sequence = row.accepted.record_sequence = 0;
+  state_->ledger.fleet().at(device).row = row;
+}
+
 void Coordinator::forget_figures(uint32_t device) { state_->ledger.forget_figures(device); }
 
 Status Coordinator::restore(std::span<const uint8_t> bytes) {

@@ -81,6 +81,8 @@ class Ledger {
   JournalRecord open_first_version(std::span<const Real> start);
   // The record, already applied, that closes the open version with what was folded.
   JournalRecord close_version(Trigger trigger, ClosingNotes* notes);
+  // What was folded since the version was begun, which forgets it, of a rule that merges.
+  PartialSum take_partial() { return run_.take_partial(); }
   // What is open, and what devices are sent of it.
   const RunLedger& run() const { return run_; }
   // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).

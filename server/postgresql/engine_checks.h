@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/base/objection.h"
+#include "server/postgresql/pg_values.h"
 
 namespace gradstream {
 
@@ -36,6 +37,11 @@ struct EngineFacts {
   bool has_run = false;
 };
 
+// Asks for a row with the facts up to has_schema; more columns may be added to its end.
+extern const char* const kEngineFactsQuery;
+inline constexpr size_t kEngineFactsColumns = 8;
+EngineFacts engine_facts_of(PgTable& table);
+
 struct EngineDemands {
   EngineDurability durability = EngineDurability::kStandby;
   std::string incarnation;  // of the connection before; empty: there was none
@@ -50,7 +56,9 @@ bool is_passing_error(const std::string& sql_state);
 std::string sentence_of_error(const std::string& sql_state, const std::string& words);
 // Of synchronous_standby_names: no commit waits for a standby where they are empty.
 Objection check_standby_names(const std::string& names);
-// An objection begins with what is wrong, and names value, limit and remedy.
+// Of all but the schema. An objection begins with what is wrong, and names value, limit and remedy.
+Objection check_engine_server(const EngineFacts& facts, EngineDurability durability);
+// The same, and then of the schema and the run.
 Objection check_engine(const EngineFacts& facts, const EngineDemands& demands);
 
 }  // namespace gradstream

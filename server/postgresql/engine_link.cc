@@ -21,14 +21,9 @@ constexpr uint32_t kLockShare = 2;
 constexpr uint32_t kSilenceShare = 4;
 constexpr uint32_t kKeepaliveCount = 3;  // without an answer, until the server ends the session of a node that is gone
 
-// What a session runs with, whatever the role's or the database's defaults are, and what the server says of itself.
-constexpr char kFacts[] =
-    "SELECT current_setting('server_version_num')::bigint, "
-    "pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean, "
-    "current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, "
-    "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_setting('synchronous_standby_names'), "
-    "(SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
-    "to_regclass('gradstream.cluster') IS NOT NULL, pg_conf_load_time(), "
+// What a session runs with, whatever the role's or the database's defaults are; behind what the server says of itself.
+constexpr char kSettings[] =
+    ", pg_conf_load_time(), "
     "set_config('lock_timeout', $1::text, false), set_config('statement_timeout', $2::text, false), "
     "set_config('idle_in_transaction_session_timeout', $2::text, false), "
     "set_config('tcp_keepalives_idle', $3::text, false), set_config('tcp_keepalives_interval', $3::text, false), "
@@ -245,8 +240,8 @@ void EngineLink::begin_checks() {
   PgParameters run;
   run.number(options_.run);
   bool is_sent = PQsetnonblocking(connection_, 1) == 0 && PQenterPipelineMode(connection_) == 1 &&
-                 send_query(connection_, kFacts, times) && send_query(connection_, kClusterFacts, run) &&
-                 send_prepare(connection_, kGuardStatement);
+                 send_query(connection_, (kEngineFactsQuery + std::string(kSettings)).c_str(), times) &&
+                 send_query(connection_, kClusterFacts, run) && send_prepare(connection_, kGuardStatement);
   for (const EngineStatement& one : engine_statements()) {
     is_sent = is_sent && send_prepare(connection_, one);
   }
@@ -270,15 +265,8 @@ void EngineLink::take_check(const PgAnswer& answer) {
   }
   if (check == kFactsCheck) {
     PgTable table(answer.table);
-    facts_.server_version = table.number(0, 0);
-    facts_.is_read_only = table.flag(0, 1);
-    facts_.has_fsync = table.flag(0, 2);
-    facts_.has_full_page_writes = table.flag(0, 3);
-    facts_.may_see_standbys = table.flag(0, 4);
-    facts_.standby_names = table.text(0, 5);
-    facts_.standby_count = table.number(0, 6);
-    facts_.has_schema = table.flag(0, 7);
-    settings_time_ = table.number(0, 8);
+    facts_ = engine_facts_of(table);
+    settings_time_ = table.number(0, kEngineFactsColumns);
   } else if (check == kClusterCheck) {
     if (facts_.has_schema) {
       PgTable table(answer.table);

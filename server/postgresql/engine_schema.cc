@@ -1,15 +1,8 @@
 #include "server/postgresql/engine_schema.h"
 
-#include <algorithm>
-#include <chrono>
-#include <memory>
-#include <utility>
-
-#include <libpq-fe.h>
-#include <poll.h>
-
 #include "server/engine/engine.h"
 #include "server/postgresql/engine_checks.h"
+#include "server/postgresql/engine_session.h"
 
 namespace gradstream {
 namespace {
@@ -60,6 +53,15 @@ CREATE TABLE gradstream.version(
   term bigint NOT NULL,
   content bytea NOT NULL,
   PRIMARY KEY (run, version));
+CREATE TABLE gradstream.plan(
+  run bigint PRIMARY KEY,
+  name text NOT NULL, parameters text NOT NULL, source text NOT NULL,
+  digest bytea NOT NULL, nonce bytea NOT NULL,
+  created_ms bigint NOT NULL);
+CREATE TABLE gradstream.device(
+  device bigint PRIMARY KEY, name text NOT NULL UNIQUE, content bytea NOT NULL);
+CREATE TABLE gradstream.claim(
+  claim bigint PRIMARY KEY, name text NOT NULL UNIQUE, content bytea NOT NULL);
 CREATE TYPE gradstream.front_reply AS (outcome integer, epoch bigint, open_version bigint, batch bigint,
   previous_batch bigint, on_time bigint, late bigint);
 CREATE TYPE gradstream.lease_reply AS (outcome integer, leader text, term bigint, until_ms bigint);
@@ -244,66 +246,6 @@ BEGIN
 END $$;
 )sql";
 
-using Connection = std::unique_ptr<PGconn, decltype(&PQfinish)>;
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-// An error of libpq as the rest of a sentence.
-std::string words_of(const PGconn* connection) {
-  std::string words = PQerrorMessage(connection);
-  std::replace(words.begin(), words.end(), '\n', ' ');
-  words.erase(words.find_last_not_of(' ') + 1);
-  return words.empty() ? "no answer came in time" : words;
-}
-
-// Whether the connection's socket has something before the end.
-bool wait_for(const PGconn* connection, bool for_write, SteadyTime end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-  pollfd descriptor = {PQsocket(connection), static_cast<short>(for_write ? POLLOUT : POLLIN), 0};
-  return left.count() > 0 && poll(&descriptor, 1, static_cast<int>(left.count())) > 0;
-}
-
-Connection connect_until(const std::string& server, SteadyTime end) {
-  const char* const keys[] = {"dbname", "application_name", nullptr};
-  const char* const values[] = {server.c_str(), "gradstream", nullptr};
-  Connection connection(PQconnectStartParams(keys, values, 1), &PQfinish);
-  PostgresPollingStatusType step = PGRES_POLLING_WRITING;
-  while (step == PGRES_POLLING_WRITING || step == PGRES_POLLING_READING) {
-    if (PQstatus(connection.get()) == CONNECTION_BAD ||
-        !wait_for(connection.get(), step == PGRES_POLLING_WRITING, end)) {
-      break;
-    }
-    step = PQconnectPoll(connection.get());
-  }
-  return connection;
-}
-
-// The statements as one transaction. *cell: of the last result that has rows, its first value.
-Objection execute(const std::string& server, const std::string& statements, uint32_t deadline_ms, std::string* cell) {
-  const SteadyTime end = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
-  const Connection connection = connect_until(server, end);
-  PGconn* const pg = connection.get();
-  if (PQstatus(pg) != CONNECTION_OK || PQsendQuery(pg, statements.c_str()) == 0) {
-    return "the engine cannot be reached: " + words_of(pg) + ". Correct the address, or start the server.";
-  }
-  for (;;) {
-    while (PQisBusy(pg) != 0) {
-      if (!wait_for(pg, false, end) || PQconsumeInput(pg) == 0) {
-        return "the engine did not answer: " + words_of(pg) + ". Look whether its synchronous standby runs.";
-      }
-    }
-    const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQgetResult(pg), &PQclear);
-    if (result == nullptr) {
-      return {};
-    }
-    if (PQresultStatus(result.get()) == PGRES_FATAL_ERROR) {
-      return "the engine refuses what it was asked: " + words_of(pg) + ".";
-    }
-    if (PQntuples(result.get()) > 0 && cell != nullptr) {
-      *cell = PQgetvalue(result.get(), 0, 0);
-    }
-  }
-}
-
 }  // namespace
 
 const char* engine_schema_text() {
@@ -312,27 +254,27 @@ const char* engine_schema_text() {
 }
 
 Objection init_engine(const std::string& server, uint32_t deadline_ms) {
-  std::string schema;
-  if (Objection objection = execute(server, "SELECT to_regclass('gradstream.cluster')", deadline_ms, &schema)) {
-    return objection;
+  EngineSession session(deadline_ms);
+  std::string schema, version;
+  Objection objection = session.open(server);
+  objection = objection ? objection : session.execute("SELECT to_regclass('gradstream.cluster')", &schema);
+  if (objection || schema.empty()) {
+    return objection ? objection : session.execute(engine_schema_text());
   }
-  if (schema.empty()) {
-    return execute(server, engine_schema_text(), deadline_ms, nullptr);
-  }
-  std::string version;
-  if (Objection objection = execute(server, "SELECT schema_version FROM gradstream.cluster", deadline_ms, &version)) {
-    return objection;
-  }
-  if (version != std::to_string(kEngineSchemaVersion)) {
+  objection = session.execute("SELECT schema_version FROM gradstream.cluster", &version);
+  if (!objection && version != std::to_string(kEngineSchemaVersion)) {
     return "the engine's schema is of version " + version + ", and this release makes " +
            std::to_string(kEngineSchemaVersion) + ". Use the release that made it, or another database.";
   }
-  return {};
+  return objection;
 }
 
 Objection add_engine_run(const std::string& server, uint32_t run, uint32_t deadline_ms) {
-  return execute(server, "INSERT INTO gradstream.run(run) VALUES (" + std::to_string(run) + ") ON CONFLICT DO NOTHING",
-                 deadline_ms, nullptr);
+  EngineSession session(deadline_ms);
+  const Objection objection = session.open(server);
+  return objection ? objection
+                   : session.execute("INSERT INTO gradstream.run(run) VALUES (" + std::to_string(run) +
+                                     ") ON CONFLICT DO NOTHING");
 }
 
 }  // namespace gradstream

@@ -6,6 +6,8 @@
 //   gradstream.front        a node's part of the open version
 //   gradstream.partial      the sum of a batch
 //   gradstream.version      records of versions
+//   gradstream.plan         what a run is: its name, its parameters
+//   gradstream.device, gradstream.claim   who is enrolled, with keys
 //
 // Each call of server/engine/engine.h whose answer has to be durable is one function, so that it takes one message, one
 // answer and one commit. Whatever a function refuses, it refuses before it has written.

@@ -173,6 +173,11 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
   if (!config.has_run) {
     return fail(kExitConfig, options.config + " has no section [run]; experiments/demo.toml is an example");
   }
+  if (!config.engine.address.empty()) {
+    return fail(kExitConfig,
+                "engine.address names an engine, and no server of this release serves by one: this server would go on "
+                "with server.database, beside the engine; leave engine.address out of its configuration");
+  }
   if (const Objection objection = check_new_run(config.run); use == ServeUse::kCheck && objection) {
     return fail(kExitConfig, "[run] " + objection.sentence);
   }

@@ -46,7 +46,7 @@ constexpr std::string_view kListOfKeys = "gradstream serve --print-config lists 
 // Where a name that stands in the wrong section belongs; empty when no section has it.
 std::string owner_of(std::string_view section, std::string_view name) {
   const std::string word(name);
-  if (name == "server" || name == "run" || name == "demo") {
+  if (name == "server" || name == "engine" || name == "run" || name == "demo") {
     return word + " is a section of its own: [" + word + "]";
   }
   if (name == "limits") {
@@ -229,6 +229,18 @@ void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   }
 }
 
+void read_engine(const TomlNode& table, Reader& reader, EngineConfig* out) {
+  visit_engine_fields(*out, [&](const char* key, auto& value, uint32_t least, uint32_t most) {
+    reader.field(table, "engine", key, value, {least, most});
+  });
+  reader.finish(table, "engine");
+  const TomlNode* const durability = table.find("durability");
+  if (durability != nullptr &&
+      std::find(std::begin(kDurabilities), std::end(kDurabilities), out->durability) == std::end(kDurabilities)) {
+    reader.error(durability, "engine.durability: expected one of \"standby\", \"storage\"");
+  }
+}
+
 // Texts, joined by commas.
 void read_list(const TomlNode& list, const char* key, Reader& reader, std::string* out) {
   reader.know(key);
@@ -300,12 +312,15 @@ void read_run(const TomlNode& table, Reader& reader, RunParameters* out) {
 }
 
 void read_document(const TomlNode& root, Reader& reader, Config* out) {
-  for (const char* const name : {"server", "run", "demo"}) {
+  for (const char* const name : {"server", "engine", "run", "demo"}) {
     reader.know(name);
   }
   reader.finish(root, "");
   if (const TomlNode* const server = reader.section(root, "server", "server")) {
     read_server(*server, reader, &out->server);
+  }
+  if (const TomlNode* const engine = reader.section(root, "engine", "engine")) {
+    read_engine(*engine, reader, &out->engine);
   }
   if (const TomlNode* const run = reader.section(root, "run", "run")) {
     out->has_run = true;
@@ -416,7 +431,7 @@ Objection read_variable(const std::string& text, Config* out, ConfigOrigins* ori
   const std::string nearest = slip_of(std::string_view(name).substr(0, kTomlNameSizeMax), variables);
   const std::string what = printable(name) + ": unknown variable; " +
                            (nearest.empty() ? std::string(kListOfKeys) : "the nearest known one is " + nearest);
-  for (const char* const ours : {"GRADSTREAM_SERVER_", "GRADSTREAM_RUN_", "GRADSTREAM_CONFIG"}) {
+  for (const char* const ours : {"GRADSTREAM_SERVER_", "GRADSTREAM_ENGINE_", "GRADSTREAM_RUN_", "GRADSTREAM_CONFIG"}) {
     if (name.starts_with(ours)) {
       return what + "\n";
     }
@@ -561,6 +576,9 @@ void visit_all(const Config& config, Visit&& visit) {
                       [&](const char* key, const auto& value) { visit("server", key, toml_text(value)); });
   visit_limits(config.server, [&](const char* key, uint32_t value, uint32_t, uint32_t) {
     visit("server.limits", key, toml_text(value));
+  });
+  visit_engine_fields(config.engine, [&](const char* key, const auto& value, uint32_t, uint32_t) {
+    visit("engine", key, toml_text(value));
   });
   visit_keys(config.run, [&](const Key& key, const auto& value) { visit("run", key.name, text_of(key, value)); });
 }

@@ -7,6 +7,8 @@
 // GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS=5. GRADSTREAM_CONFIG names the file and is no key. A file has at most
 // kTomlSizeMax bytes; whatever they are, the answer is a configuration or errors (server/program/toml_document.h).
 //
+// The keys of [engine] are those of visit_engine_fields(): the verbs of gradstream-engine read them.
+//
 // [run] holds the fields of RunParameters under the keys of visit_fields(); update_goal = "all" means 0. The keys of
 // [server] and [server.limits] are those of visit_server_fields() and visit_limits() below.
 #ifndef GRADSTREAM_SERVER_PROGRAM_CONFIG_H_
@@ -137,10 +139,30 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
 }
 
+// Where an operator's engine on PostgreSQL is, for `gradstream engine`.
+struct EngineConfig {
+  std::string address;                 // as libpq takes it, without a password; empty: there is none
+  std::string durability = "standby";  // kDurabilities
+  // Of a connection, and of each answer. Reason: as kEngineDeadlineMs of server/postgresql/engine_link.h.
+  uint32_t deadline_ms = 10'000;
+};
+// "standby": the server has to show a synchronous one. "storage": what lies below the server is replicated, by the
+// operator's word.
+inline constexpr const char* kDurabilities[] = {"standby", "storage"};
+
+// visit(key, field, least, most): texts, and a time in milliseconds with its bounds.
+template <typename Config, typename Visit>
+void visit_engine_fields(Config& c, Visit&& visit) {
+  visit("address", c.address, 0U, 0U);
+  visit("durability", c.durability, 0U, 0U);
+  visit("deadline_ms", c.deadline_ms, 1000U, 86400000U);
+}
+
 struct NetworkStart;  // server/program/network_file.h
 
 struct Config {
   ServerConfig server;
+  EngineConfig engine;
   RunParameters run;
   bool has_run = false;  // the file has a section [run]
   // `run` before settle_defaults(): what the keys alone say, and what an earlier release would have made of them.

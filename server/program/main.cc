@@ -21,6 +21,7 @@
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/doctor.h"
+#include "server/program/engine_verbs.h"
 #include "server/program/network_memory.h"
 #include "server/run/names.h"
 
@@ -98,6 +99,7 @@ struct Arguments {
   uint32_t sample_count = kShownSampleCount;
   DataOptions data;
   SuggestOptions suggest;
+  EngineArguments engine;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -477,6 +479,15 @@ void add_explain(CLI::App& app, Arguments* arguments, int* code) {
   verb->callback([arguments, code] { *code = explain(arguments->common, arguments->name, arguments->check); });
 }
 
+// words: of the command line, behind `engine`.
+void add_engine(CLI::App& app, Arguments* arguments, char** words, int* code) {
+  auto* const engine = app.add_subcommand("engine", "the PostgreSQL database of a cluster: make it, look at it");
+  engine->require_subcommand(1);
+  arguments->engine.common = arguments->common;
+  const auto become = [words](const EngineArguments&) { return become_engine_program(words); };
+  add_engine_verbs(engine, {become, become, become, become, become}, &arguments->engine, code);
+}
+
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which
 // takes milliseconds.
 bool is_to_serve(int argc, char** argv) {
@@ -530,6 +541,7 @@ int run_program(int argc, char** argv) {
   add_model(app, &arguments, &code);
   add_network(app, &arguments, &code);
   add_data(app, &arguments, &code);
+  add_engine(app, &arguments, argv + std::min(argc, 2), &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {

@@ -244,7 +244,7 @@ TEST(Config, EveryKeyIsKnownInItsOwnSectionAlone) {
   for (const std::string& key : config_keys()) {
     const std::string section = key.substr(0, key.rfind('.'));
     const std::string name = key.substr(section.size() + 1);
-    for (const std::string other : {"server", "server.limits", "run"}) {
+    for (const std::string other : {"server", "server.limits", "engine", "run"}) {
       if (other != section) {
         EXPECT_THAT(errors_of("[" + other + "]\n" + name + " = 1\n"),
                     HasSubstr(name + " belongs to [" + section + "]"));

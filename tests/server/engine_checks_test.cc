@@ -43,7 +43,7 @@ TEST(EngineChecks, RefuseByName) {
       {[](EngineFacts& facts) { facts.has_full_page_writes = false; }, "full_page_writes off",
        "Set full_page_writes = on."},
       {[](EngineFacts& facts) { facts.standby_names = ""; }, "synchronous_standby_names is empty",
-       "Set synchronous_standby_names on the primary, or engine_durability = \"storage\""},
+       "Set synchronous_standby_names on the primary, or engine.durability = \"storage\""},
       {[](EngineFacts& facts) { facts.may_see_standbys = false; }, "may not see the standbys",
        "GRANT pg_read_all_stats TO"},
       {[](EngineFacts& facts) { facts.standby_count = 0; }, "(FIRST 1 (b)) is connected, and at least 1 must be",

@@ -26,7 +26,8 @@ VERBS = ("serve", "device add", "device import", "device rotate", "device list",
          "device disable", "device revoke", "claim add", "claim list", "claim end", "run start", "run keys",
          "run list", "run pause", "run resume", "run suggest", "run stop", "run export", "run head", "run head-key",
          "run verify", "run forget", "model export", "network show", "data pack", "data show", "history", "status",
-         "backup", "restore", "doctor", "explain")
+         "backup", "restore", "doctor", "explain", "engine init", "engine status", "engine migrate",
+         "engine import", "engine export")
 
 
 def read(*words, **options):
@@ -123,7 +124,7 @@ def check_words(tree, program):
     assert told == set(VERBS), told ^ set(VERBS)
     groups = {verb.split()[0] for verb in VERBS}
     assert completions(tree, "") == groups | {"--help", "--version"}
-    for group in ("device", "claim", "run", "model", "network", "data"):
+    for group in ("device", "claim", "run", "model", "network", "data", "engine"):
         assert completions(tree, group, "") == {verb.split()[1] for verb in VERBS if verb.startswith(group)}
     for verb in VERBS:
         there = options_of(read(program, *verb.split(), "--help"))

@@ -1,0 +1,41 @@
+// The verbs of the program `gradstream-engine`, as those of server/program/commands.h.
+#ifndef GRADSTREAM_SERVER_CLUSTER_ENGINE_COMMANDS_H_
+#define GRADSTREAM_SERVER_CLUSTER_ENGINE_COMMANDS_H_
+
+#include <memory>
+
+#include "server/postgresql/engine_admin.h"
+#include "server/postgresql/engine_checks.h"
+#include "server/postgresql/engine_session.h"
+#include "server/program/commands.h"
+
+namespace gradstream {
+
+// Makes the tables in the database of engine.address. kExitDatabase: its server could lose what it commits, or there is
+// a schema already. kExitNetwork: no server was reached, or none answered.
+int engine_init(const CommonOptions& options);
+// Brings the tables to the version of this release. kExitDatabase: there are none, or newer ones.
+int engine_migrate(const CommonOptions& options);
+// A line of the engine, and a line a run. kExitDatabase, after the lines: nodes would refuse the engine.
+int engine_status(const CommonOptions& options);
+
+// ---- Shared by the verbs ----
+
+// What a verb works with.
+struct OpenedEngine {
+  OpenedEngine(const CommonOptions& asked, const Config& read);
+  CommonOptions options;
+  Config config;
+  EngineDurability durability = EngineDurability::kStandby;
+  EngineSession session;
+};
+// kExitOk and *out, or an error already printed.
+int open_engine(const CommonOptions& options, std::unique_ptr<OpenedEngine>* out);
+// What nodes would say of the engine, of whichever run.
+Objection trouble_of(const EngineReport& report, EngineDurability durability);
+// Prints an objection of the session; the exit code.
+int fail_engine(const EngineSession& session, const Objection& objection);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_CLUSTER_ENGINE_COMMANDS_H_

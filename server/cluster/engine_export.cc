@@ -1,0 +1,254 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "host/durable_file.h"
+#include "host/file_cause.h"
+#include "server/cluster/engine_commands.h"
+#include "server/cluster/engine_moves.h"
+#include "server/coordinator/device_row.h"
+#include "server/engine/followed_run.h"
+#include "server/postgresql/engine_stored.h"
+#include "server/program/replay.h"
+#include "server/rules/partial_sum.h"
+#include "server/rules/record.h"
+#include "server/store/fleet_copy.h"
+#include "server/store/journal_table.h"
+
+namespace gradstream {
+namespace {
+
+// Of a new database, which goes with its logs unless it is kept.
+class NewDatabase {
+ public:
+  explicit NewDatabase(std::string path) : path_(std::move(path)) {}
+  ~NewDatabase() {
+    database = nullptr;
+    for (const char* const end : {"-wal", "-shm", ".lock", ""}) {
+      ::unlink((path_ + end).c_str());
+    }
+  }
+  NewDatabase(const NewDatabase&) = delete;
+  NewDatabase& operator=(const NewDatabase&) = delete;
+  const std::string& path() const { return path_; }
+  std::unique_ptr<SqliteDatabase> database = std::make_unique<SqliteDatabase>();
+
+ private:
+  const std::string path_;
+};
+
+// The run as a single server would have made it.
+struct MadeRun {
+  RunParameters parameters;
+  std::vector<std::string> names;
+  std::vector<EnrolledDevice> devices;  // as a replay wants them: their names
+  std::vector<JournalRecord> records;   // of versions
+  std::unique_ptr<Coordinator> coordinator;
+};
+
+// As kPersist gives it: version 0, which every node makes of the run's seed.
+JournalRecord first_record(const EnginePlan& plan, const MadeRun& made, uint64_t now_ms) {
+  Coordinator beginner(plan.run, made.parameters, made.names, 1, plan.nonce);
+  beginner.start(now_ms);
+  for (const Action& action : beginner.take_actions()) {
+    if (action.kind == ActionKind::kPersist && action.record.kind() == RecordKind::kVersion) {
+      return action.record;
+    }
+  }
+  return {};
+}
+
+// Puts the record behind those that are there. Whether it follows from them.
+bool add_record(MadeRun* made, JournalRecord record, uint64_t now_ms) {
+  record.set_sequence(made->records.size() + 1);
+  record.set_time_ms(now_ms);
+  made->records.push_back(record);
+  return made->coordinator->replay(record) == Status::kOk;
+}
+
+JournalRecord record_of_version(const VersionRecord& version, Trigger trigger) {
+  return JournalRecord::begin_version({.version = version.version,
+                                       .step_scale = version.step_scale,
+                                       .digest = version.digest,
+                                       .trigger = trigger,
+                                       .payload = encode_payload(version)});
+}
+
+const char* const kUnfit = ": its versions do not follow from each other; use the release that the cluster runs";
+
+Objection add_stored_versions(EngineReader& reader, const EngineStored& stored, MadeRun* made, FollowedRun* followed,
+                              uint64_t now_ms) {
+  const std::string name = "run " + std::to_string(stored.plan.run);
+  std::vector<PublishedVersion> versions;
+  do {
+    if (Objection objection = reader.read_versions(followed->version() + 1, &versions)) {
+      return objection;
+    }
+    for (const PublishedVersion& one : versions) {
+      VersionRecord version;
+      if (decode_published(made->parameters, one, &version) != Status::kOk || followed->follow(one) != Status::kOk ||
+          !add_record(made, record_of_version(version, static_cast<Trigger>(one.record[1])), now_ms)) {  // trigger u8
+        return name + kUnfit;
+      }
+    }
+  } while (!versions.empty());
+  return followed->version() == stored.open_version ? "" : name + kUnfit;
+}
+
+// The version that the sums of the open one make, as a leader closes it at its deadline.
+Objection close_open_version(const EngineStored& stored, MadeRun* made, FollowedRun* followed, uint64_t now_ms) {
+  for (const std::vector<uint8_t>& bytes : stored.sums) {
+    PartialSum sum;
+    if (decode_partial(bytes, &sum) != Status::kOk || followed->ledger().merge(sum) != Status::kOk) {
+      return "run " + std::to_string(stored.plan.run) +
+             ": a sum of its open version does not read; use the release "
+             "that the cluster runs";
+    }
+  }
+  return add_record(made, record_of_version(followed->close(), Trigger::kDeadline), now_ms)
+             ? ""
+             : "run " + std::to_string(stored.plan.run) + kUnfit;
+}
+
+// kExitOk, or an error already printed.
+int make_run(EngineReader& reader, const EngineSession& session, const EngineStored& stored, bool closes,
+             MadeRun* made) {
+  const std::string name = "run " + std::to_string(stored.plan.run);
+  if (const Objection error = parse_run_source(stored.plan.source, &made->parameters)) {
+    return fail(kExitDatabase, error.sentence + "use the release that the cluster runs");
+  }
+  if (const Objection objection = check_cluster_run(made->parameters)) {
+    return fail(kExitFrozen, name + ": " + objection.sentence);
+  }
+  if (!stored.leader.empty()) {
+    return fail(kExitDatabase, name + " is led by node " + stored.leader +
+                                   ", and would go on in two places; stop all nodes, and export it then");
+  }
+  if (!stored.sums.empty() && !closes) {
+    return fail(kExitDatabase, name +
+                                   " has updates in its open version, which a journal could not prove; let a node "
+                                   "publish that version, or close it with --close");
+  }
+  for (const EngineFleetRow& device : stored.devices) {
+    made->names.push_back(device.name);
+    made->devices.emplace_back().name = device.name;
+  }
+  const uint64_t now_ms = wall_clock_ms();
+  made->coordinator =
+      std::make_unique<Coordinator>(stored.plan.run, made->parameters, made->names, 1, stored.plan.nonce);
+  FollowedRun followed(made->parameters, static_cast<uint32_t>(made->names.size()));
+  Objection objection = add_record(made, first_record(stored.plan, *made, now_ms), now_ms) ? "" : name + kUnfit;
+  objection = objection ? objection : add_stored_versions(reader, stored, made, &followed, now_ms);
+  objection = objection || stored.sums.empty() ? objection : close_open_version(stored, made, &followed, now_ms);
+  objection = objection ? objection : reader.finish();
+  if (objection) {
+    return fail_engine(session, objection);
+  }
+  for (const auto& [device, row] : stored.rows) {
+    made->coordinator->adopt_row(device, row);
+  }
+  return kExitOk;
+}
+
+FleetCopy fleet_of(const EngineStored& stored) {
+  FleetCopy fleet;
+  for (const EngineFleetRow& row : stored.devices) {
+    fleet.devices.push_back({row.number, row.name, row.content});
+  }
+  for (const EngineFleetRow& row : stored.claims) {
+    fleet.claims.push_back({row.number, row.name, row.content});
+  }
+  return fleet;
+}
+
+// The journal begins at its last version: the checkpoint there alone has what the devices have done, and a replay of
+// the versions before it would know of no task. kExitOk, or an error already printed.
+int write_run(const EngineStored& stored, const MadeRun& made, SqliteDatabase& database) {
+  const EnginePlan& plan = stored.plan;
+  const RunRow row = {plan.run,        plan.name, plan.parameters, plan.source, plan.digest, StoredRunState::kActive,
+                      plan.created_ms, plan.nonce};
+  if (const Objection objection = write_fleet(database, fleet_of(stored), row)) {
+    return fail(kExitFile, objection.sentence);
+  }
+  SqliteStore journal(database, plan.run);
+  const Checkpoint checkpoint = made.coordinator->checkpoint();
+  StoreStatus status = journal.append(made.records);
+  for (uint64_t written = 0; status == StoreStatus::kOk && written < checkpoint.head.size;) {
+    status = journal.write_checkpoint(checkpoint, &written);
+  }
+  if (status != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (const Objection objection = drop_records_before(database, plan.run, checkpoint.head.sequence)) {
+    return fail(kExitFile, objection.sentence);
+  }
+  std::string error;
+  const auto again = replay_journal(row, made.parameters, made.devices, journal, UINT32_MAX, &error);
+  if (again == nullptr || again->state_text() != made.coordinator->state_text()) {
+    return fail(kExitDatabase, "the exported run does not read back, so nothing was written; check the disk" +
+                                   (error.empty() ? "" : ": " + error));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int engine_export(const CommonOptions& options, const std::string& to, bool closes) {
+  if (const Objection fault = find_out_fault("--to", to)) {
+    return fail(kExitUsage, fault.sentence);
+  }
+  if (::access(to.c_str(), F_OK) == 0) {
+    return fail(kExitFile, to + " exists; remove it, or give another name");
+  }
+  std::unique_ptr<OpenedEngine> engine;
+  if (const int code = open_engine(options, &engine); code != kExitOk) {
+    return code;
+  }
+  EngineReport report;
+  EngineStored stored;
+  EngineReader reader(engine->session);
+  bool is_there = false;
+  Objection objection = read_engine_report(engine->session, &report);
+  objection = objection ? objection : trouble_of(report, engine->durability);
+  objection = objection ? objection : reader.read_run(&stored, &is_there);
+  if (objection) {
+    return fail_engine(engine->session, objection);
+  }
+  if (!is_there) {
+    return fail(kExitNotFound, "the engine has no run that can be exported; gradstream engine import brings one");
+  }
+  MadeRun made;
+  if (const int code = make_run(reader, engine->session, stored, closes, &made); code != kExitOk) {
+    return code;
+  }
+  NewDatabase fresh(to + ".partial");
+  SqliteOptions file;
+  file.path = fresh.path();
+  if (fresh.database->open(file) != StoreStatus::kOk) {
+    return fail_database(*fresh.database);
+  }
+  if (const int code = write_run(stored, made, *fresh.database); code != kExitOk) {
+    return code;
+  }
+  fresh.database = nullptr;  // its log goes into the file
+  if (const int cause = rename_durably(fresh.path().c_str(), to.c_str()); cause != 0) {
+    return fail(kExitFile, "cannot rename " + fresh.path() + ": " + cause_text(cause) + "; check that disk");
+  }
+  OutputLine()
+      .add("run", uint64_t{stored.plan.run})
+      .add("state", "exported")
+      .add("to", to)
+      .add("version", uint64_t{made.coordinator->model().version()})
+      .add_hex("digest", made.coordinator->digest())
+      .add("devices", uint64_t{stored.devices.size()})
+      .add("claims", uint64_t{stored.claims.size()})
+      .add_flag("closed", !stored.sums.empty())
+      .print(options);
+  return kExitOk;
+}
+
+}  // namespace gradstream

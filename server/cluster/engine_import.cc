@@ -1,0 +1,197 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/cluster/engine_commands.h"
+#include "server/cluster/engine_moves.h"
+#include "server/coordinator/fleet.h"
+#include "server/engine/followed_run.h"
+#include "server/postgresql/engine_admin.h"
+#include "server/postgresql/engine_transfer.h"
+#include "server/program/replay.h"
+#include "server/rules/partial_sum.h"
+#include "server/rules/record.h"
+#include "server/store/database_lock.h"
+#include "server/store/fleet_copy.h"
+#include "server/store/journal_table.h"
+
+namespace gradstream {
+namespace {
+
+// A run as its database has it. The lock goes last, after the connection.
+struct SourceRun {
+  DatabaseLock lock;  // no server may begin meanwhile
+  SqliteDatabase database;
+  RunRow row;
+  RunParameters parameters;
+  FleetCopy fleet;
+  std::vector<EnrolledDevice> devices;
+  std::unique_ptr<Coordinator> coordinator;  // that has replayed all of it
+};
+
+std::string name_of_run(const RunRow& row) { return "run " + std::to_string(row.id); }
+
+// kExitOk, or an error already printed.
+int open_source(const std::string& from, uint32_t run, SourceRun* out) {
+  if (const Objection taken = is_database_there(from) ? out->lock.take(from) : "") {
+    return fail(kExitDatabase, taken.sentence + "; a run goes into an engine while no server runs");
+  }
+  SqliteOptions options;
+  options.path = from;
+  options.may_create = false;
+  options.check_integrity = true;
+  if (out->database.open(options) != StoreStatus::kOk) {
+    return fail_database(out->database);
+  }
+  const Expected<std::optional<RunRow>> found = run == 0 ? out->database.current_run() : out->database.find_run(run);
+  const Expected<std::vector<EnrolledDevice>> devices = out->database.devices();
+  if (!found.is_ok() || !devices.is_ok()) {
+    return fail_database(out->database);
+  }
+  if (!*found) {
+    return fail(kExitNotFound, "database " + from + " has no run" + (run == 0 ? "" : " " + std::to_string(run)) +
+                                   "; `gradstream run list` shows all");
+  }
+  out->row = **found;
+  out->devices = *devices;
+  const Objection objection = read_fleet(out->database, &out->fleet);
+  return objection ? fail(kExitDatabase, "database " + from + ": " + objection.sentence) : int{kExitOk};
+}
+
+// Whether nodes can go on with the run. kExitOk, or an error already printed.
+int check_source(SourceRun* source, SqliteStore& journal) {
+  const RunRow& row = source->row;
+  if (const Objection error = parse_run_source(row.source, &source->parameters)) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
+  }
+  if (const Objection objection = check_cluster_run(source->parameters)) {
+    return fail(kExitFrozen, name_of_run(row) + ": " + objection.sentence);
+  }
+  if (row.state != StoredRunState::kActive) {
+    return fail(kExitFrozen, name_of_run(row) + " is " + stored_run_state_text(row.state) +
+                                 ", and nodes go on with an active one; resume it, and let a server serve it once");
+  }
+  CheckpointHead start;
+  if (journal.read_start(&start) != StoreStatus::kOk) {
+    return fail_database(source->database);
+  }
+  if (start.sequence != 0) {
+    return fail(kExitFrozen, name_of_run(row) + " has lost the records before version " +
+                                 std::to_string(start.version) +
+                                 (start.is_behind_forgotten ? " (gradstream run forget)" : " (server.journal_keep)") +
+                                 ", and nodes read every version from the first on; begin a new run on the engine");
+  }
+  std::string error;
+  source->coordinator = replay_journal(row, source->parameters, source->devices, journal, UINT32_MAX, &error);
+  if (source->coordinator == nullptr) {
+    return error.empty() ? fail_database(source->database) : fail(kExitDatabase, error);
+  }
+  if (source->coordinator->last_sequence() == 0) {
+    return fail(kExitFrozen, name_of_run(row) + " has no version yet; let a server serve it once");
+  }
+  if (source->coordinator->run_state() != gs_RunState_RUN_STATE_ACTIVE) {
+    return fail(kExitFrozen, name_of_run(row) + " is over, paused or stalled, and nodes go on with one that trains");
+  }
+  return kExitOk;
+}
+
+// The versions, as nodes will read them; each is followed as a node follows it.
+Objection add_versions(const SourceRun& source, SqliteStore& journal, EngineImport* import) {
+  FollowedRun followed(source.parameters, static_cast<uint32_t>(source.devices.size()));
+  Objection objection;
+  const std::string unfit = name_of_run(source.row) + ": nodes would come to another model at version ";
+  const StoreStatus status = journal.read([&](const JournalRecord& record) {
+    if (record.kind() != RecordKind::kVersion) {
+      return true;
+    }
+    VersionRecord version;
+    version.version = record.version();
+    version.step_scale = record.step_scale();
+    version.digest = record.digest();
+    PublishedVersion published = {record.version(), {}};
+    bool is_same = decode_payload(source.parameters, record.payload(), &version) == Status::kOk;
+    if (record.version() > 0 && is_same) {
+      published.record = encode_published(version, record.trigger());
+      is_same = followed.follow(published) == Status::kOk;
+    }
+    if (!is_same || followed.ledger().digest() != record.digest()) {
+      objection = unfit + std::to_string(record.version()) +
+                  (record.version() > 0 ? "; report it with the database"
+                                        : ", since it began at server.first_model; begin a new run on the engine");
+    } else if (record.version() > 0) {
+      objection = import->add_version(std::move(published));
+    }
+    return !objection;
+  });
+  return objection || status == StoreStatus::kOk ? objection : source.database.error();
+}
+
+EnginePlan plan_of(const RunRow& row) {
+  return {row.id, row.name, row.parameters, row.source, row.digest, row.run_nonce, row.created_ms};
+}
+
+std::vector<EngineFleetRow> rows_of(const std::vector<FleetCopy::Row>& rows) {
+  std::vector<EngineFleetRow> all;
+  for (const FleetCopy::Row& row : rows) {
+    all.push_back({row.number, row.name, row.content});
+  }
+  return all;
+}
+
+// What is in for the open version; the coordinator forgets it.
+EngineOpenVersion take_open_version(Coordinator& coordinator) {
+  const RoundProgressView progress = coordinator.round_progress();
+  EngineOpenVersion open = {coordinator.model().version(), progress.answers, progress.late, {}};
+  const PartialSum sum = coordinator.take_partial();
+  if (!sum.blocks.empty()) {
+    open.sum = encode_partial(sum);
+  }
+  return open;
+}
+
+}  // namespace
+
+int engine_import(const CommonOptions& options, const std::string& from, uint32_t run) {
+  SourceRun source;
+  std::unique_ptr<OpenedEngine> engine;
+  if (const int code = open_engine(options, &engine); code != kExitOk) {
+    return code;
+  }
+  if (const int code = open_source(from, run, &source); code != kExitOk) {
+    return code;
+  }
+  SqliteStore journal(source.database, source.row.id);
+  if (const int code = check_source(&source, journal); code != kExitOk) {
+    return code;
+  }
+  EngineReport report;
+  Objection objection = read_engine_report(engine->session, &report);
+  objection = objection ? objection : trouble_of(report, engine->durability);
+  EngineImport import(engine->session);
+  objection = objection ? objection : import.begin(plan_of(source.row));
+  objection = objection ? objection : import.add_fleet(rows_of(source.fleet.devices), rows_of(source.fleet.claims));
+  objection = objection ? objection : add_versions(source, journal, &import);
+  std::vector<DeviceRow> rows;
+  for (uint32_t index = 0; index < source.devices.size(); ++index) {
+    rows.push_back(source.coordinator->fleet().at(index).row);
+  }
+  const EngineOpenVersion open = take_open_version(*source.coordinator);
+  objection = objection ? objection : import.end(open, rows);
+  if (objection) {
+    return fail_engine(engine->session, objection);
+  }
+  OutputLine()
+      .add("run", uint64_t{source.row.id})
+      .add("state", "imported")
+      .add("from", from)
+      .add("version", uint64_t{open.version})
+      .add_hex("digest", source.coordinator->digest())
+      .add("devices", uint64_t{source.devices.size()})
+      .add("claims", uint64_t{source.fleet.claims.size()})
+      .add("on_time", uint64_t{open.on_time_count})
+      .add("late", uint64_t{open.late_count})
+      .print(options);
+  return kExitOk;
+}
+
+}  // namespace gradstream

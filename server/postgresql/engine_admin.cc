@@ -1,0 +1,152 @@
+#include "server/postgresql/engine_admin.h"
+
+#include "server/postgresql/engine_schema.h"
+
+namespace gradstream {
+namespace {
+
+constexpr char kServerColumns[] =
+    ", to_regnamespace('gradstream') IS NOT NULL, "
+    "coalesce(host(inet_server_addr()) || ':' || inet_server_port(), ''), "
+    "(SELECT coalesce(string_agg(application_name || ':' || sync_state, ',' ORDER BY application_name), '') "
+    "FROM pg_stat_replication), "
+    "coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false), "
+    "greatest(0, current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint"
+    " - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')), "
+    "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+constexpr char kCluster[] = "SELECT schema_version, incarnation FROM gradstream.cluster";
+constexpr char kRuns[] =
+    "SELECT run, open_version, is_sealed, leader, term, "
+    "greatest(0, floor(extract(epoch FROM lease_until - clock_timestamp()) * 1000))::bigint, "
+    "(SELECT count(*) FROM gradstream.version v WHERE v.run = r.run), "
+    "(SELECT count(*) FROM gradstream.run_device d WHERE d.run = r.run), "
+    "(SELECT count(*) FROM gradstream.front f WHERE f.run = r.run), "
+    "(SELECT coalesce(sum(on_time), 0)::bigint FROM gradstream.front f WHERE f.run = r.run), "
+    "(SELECT coalesce(sum(late), 0)::bigint FROM gradstream.front f WHERE f.run = r.run), "
+    "coalesce((SELECT name FROM gradstream.plan p WHERE p.run = r.run), '') "
+    "FROM gradstream.run r ORDER BY run";
+
+Objection unread(const PgTable& table, const char* what) {
+  return table.is_sound() ? Objection()
+                          : std::string("the engine's ") + what +
+                                " do not read as this release writes them. Use the release that made the schema.";
+}
+
+Objection read_runs(EngineSession& session, std::vector<EngineRunReport>* out) {
+  PgResult rows;
+  if (Objection objection = session.ask(kRuns, {}, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    EngineRunReport run;
+    run.run = static_cast<uint32_t>(table.number(i, 0));
+    run.open_version = static_cast<uint32_t>(table.number(i, 1));
+    run.is_sealed = table.flag(i, 2);
+    run.leader = table.text(i, 3);
+    run.term = table.number(i, 4);
+    run.lease_ms = table.number(i, 5);
+    run.version_count = table.number(i, 6);
+    run.device_count = table.number(i, 7);
+    run.node_count = table.number(i, 8);
+    run.on_time_count = table.number(i, 9);
+    run.late_count = table.number(i, 10);
+    run.name = table.text(i, 11);
+    out->push_back(run);
+  }
+  return unread(table, "runs");
+}
+
+// What init says of a schema that is there.
+Objection already_there(const EngineReport& report) {
+  const uint64_t version = report.facts.schema_version;
+  if (version > kEngineSchemaVersion) {
+    return "the database has a schema gradstream of version " + std::to_string(version) +
+           " already, and this release knows up to " + std::to_string(kEngineSchemaVersion) +
+           ". Install a newer release, or name a database of its own for this cluster.";
+  }
+  return "the database has a cluster already: a schema gradstream of version " + std::to_string(version) + " with " +
+         std::to_string(report.runs.size()) + " runs, incarnation " + report.facts.incarnation +
+         ". gradstream engine status shows it; another cluster needs a database of its own.";
+}
+
+}  // namespace
+
+Objection read_engine_report(EngineSession& session, EngineReport* out) {
+  *out = {};
+  PgResult rows;
+  const std::string query = kEngineFactsQuery + std::string(kServerColumns);
+  if (Objection objection = session.ask(query.c_str(), {}, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  size_t column = kEngineFactsColumns;
+  out->facts = engine_facts_of(table);
+  out->has_other_schema = table.flag(0, column++) && !out->facts.has_schema;
+  out->primary = table.text(0, column++);
+  out->standbys = table.text(0, column++);
+  out->has_tls = table.flag(0, column++);
+  out->connections_left = table.number(0, column++);
+  out->clock_ms = table.number(0, column++);
+  if (Objection objection = unread(table, "facts"); objection || !out->facts.has_schema) {
+    return objection;
+  }
+  if (Objection objection = session.ask(kCluster, {}, &rows)) {
+    return objection;
+  }
+  PgTable cluster(rows.get());
+  out->facts.schema_version = cluster.number(0, 0);
+  out->facts.incarnation = cluster.text(0, 1);
+  if (Objection objection = unread(cluster, "rows"); objection || out->facts.schema_version != kEngineSchemaVersion) {
+    return objection;
+  }
+  return read_runs(session, &out->runs);
+}
+
+Objection make_engine(EngineSession& session, EngineDurability durability) {
+  EngineReport report;
+  if (Objection objection = read_engine_report(session, &report)) {
+    return objection;
+  }
+  if (Objection objection = check_engine_server(report.facts, durability)) {
+    return objection;
+  }
+  if (report.has_other_schema) {
+    return "the database has a schema gradstream that is no cluster's: it has no table gradstream.cluster. Rename that "
+           "schema, or name a database of its own for this cluster.";
+  }
+  if (report.facts.has_schema) {
+    return already_there(report);
+  }
+  if (Objection objection = session.execute(engine_schema_text())) {
+    return session.is_away()
+               ? objection
+               : objection.sentence + " Name a role that may make a schema: GRANT CREATE ON DATABASE says which may.";
+  }
+  // The server ends a wait for the standby with a warning, or without one where the names were emptied meanwhile.
+  std::string names;
+  Objection objection = session.execute("SELECT current_setting('synchronous_standby_names')", &names);
+  if (!objection && durability == EngineDurability::kStandby) {
+    objection = check_standby_names(names);
+  }
+  if (!objection && session.is_doubtful()) {
+    return "the schema was made, and the wait for its standby was cut: the standby may lack it. Look whether the "
+           "standby runs; gradstream engine status shows both.";
+  }
+  return objection;
+}
+
+Objection migrate_engine(EngineSession& session, EngineDurability durability, uint64_t* from) {
+  EngineReport report;
+  if (Objection objection = read_engine_report(session, &report)) {
+    return objection;
+  }
+  *from = report.facts.schema_version;
+  EngineDemands demands;
+  demands.durability = durability;
+  report.facts.has_run = true;  // none is asked for
+  // There is one version so far, so that an older one is none that a release has made.
+  return check_engine(report.facts, demands);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,53 @@
+// What an operator does with an engine on PostgreSQL, beside what nodes do: its schema is made, and looked at.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_ADMIN_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_ADMIN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/base/objection.h"
+#include "server/postgresql/engine_checks.h"
+#include "server/postgresql/engine_session.h"
+
+namespace gradstream {
+
+// A run as the engine has it.
+struct EngineRunReport {
+  uint32_t run = 0;
+  std::string name;  // empty: no import has brought the run
+  uint32_t open_version = 0;
+  bool is_sealed = false;      // no batch goes into the open version any more
+  std::string leader;          // empty: nobody ever was
+  uint64_t term = 0;           // of the leader
+  uint64_t lease_ms = 0;       // that are left; 0: it is over
+  uint64_t version_count = 0;  // that are published
+  uint64_t device_count = 0;   // that have a row
+  uint64_t node_count = 0;     // that ever joined
+  uint64_t on_time_count = 0;  // updates in the open version ...
+  uint64_t late_count = 0;     // ... and into it from older ones
+};
+
+// An engine and its server.
+struct EngineReport {
+  EngineFacts facts;
+  bool has_other_schema = false;  // a schema of our name without our tables
+  std::string primary;            // HOST:PORT by which it was reached; empty: by a socket of the machine
+  std::string standbys;           // NAME:STATE, joined by commas; empty: none is connected
+  bool has_tls = false;           // of this connection
+  uint64_t connections_left = 0;  // that the server would still take
+  uint64_t clock_ms = 0;          // of the server, since the epoch
+  std::vector<EngineRunReport> runs;
+};
+
+// Facts and server alone where there is no schema of this release.
+Objection read_engine_report(EngineSession& session, EngineReport* out);
+// Makes the schema in a database without one. Objects to a server that check_engine_server() refuses, and to a schema
+// that is there, whoever made it. It may have happened where the session is away afterwards: report it again.
+Objection make_engine(EngineSession& session, EngineDurability durability);
+// Brings the schema to the version of this release. *from: the version that it had. Objects to a newer one.
+Objection migrate_engine(EngineSession& session, EngineDurability durability, uint64_t* from);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_ADMIN_H_

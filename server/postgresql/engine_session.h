@@ -1,0 +1,63 @@
+// One connection to PostgreSQL that waits for each answer: for the verbs of an engine, which have nothing else to do.
+//
+// Each wait ends at the deadline. What was asked may have happened then, or still will.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SESSION_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/base/objection.h"
+#include "server/postgresql/pg_values.h"
+
+struct pg_conn;
+struct pg_result;
+
+namespace gradstream {
+
+struct FreePgResult {
+  void operator()(pg_result* result) const;
+};
+using PgResult = std::unique_ptr<pg_result, FreePgResult>;
+
+// Objects to an address that libpq cannot read, or that has a password: others would see it on the command line and in
+// the configuration. The sentence shows nothing of the address.
+Objection check_engine_address(const std::string& server);
+
+class EngineSession {
+ public:
+  // deadline_ms: of the connection, and of each answer.
+  explicit EngineSession(uint32_t deadline_ms) : deadline_ms_(deadline_ms) {}
+  ~EngineSession();
+  EngineSession(const EngineSession&) = delete;
+  EngineSession& operator=(const EngineSession&) = delete;
+
+  // server: as libpq takes it, key=value or a URI. Blocks for the deadline at most, beside libpq's look-up of a name.
+  Objection open(const std::string& server);
+  // The statements in their order, as one transaction where they begin none. *cell: of the last result that has rows,
+  // its first value; may be null.
+  Objection execute(const std::string& statements, std::string* cell = nullptr);
+  // One statement with parameters. *rows, in binary form, hold until they are asked for again; may be null.
+  Objection ask(const char* statement, const PgParameters& parameters, PgResult* rows = nullptr);
+
+  // Whether the last objection was that no server was reached, or none answered: asking again may help.
+  bool is_away() const { return is_away_; }
+  // Whether the server has warned of something since open(). Reason: a commit whose wait for the standby was cut is the
+  // primary's alone, and PostgreSQL tells that by a warning.
+  bool is_doubtful() const { return is_doubtful_; }
+
+ private:
+  Objection finish(PgResult* rows, std::string* cell);
+  Objection fail_away(const std::string& what, const std::string& remedy);
+  static void on_notice(void* self, const pg_result* notice);
+
+  const uint32_t deadline_ms_;
+  pg_conn* connection_ = nullptr;
+  bool is_away_ = false;
+  bool is_doubtful_ = false;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SESSION_H_

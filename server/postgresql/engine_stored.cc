@@ -1,0 +1,154 @@
+#include "server/postgresql/engine_stored.h"
+
+#include <span>
+
+#include "server/postgresql/engine_rows.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint64_t kVersionsAtOnce = 64;  // Reason: some megabytes where a version has a hundred thousand numbers
+
+constexpr char kUnread[] =
+    "the engine has a row that this release does not read. Use the release that the cluster runs.";
+
+uint64_t number_of(std::span<const uint8_t> bytes) {
+  uint64_t number = 0;
+  for (const uint8_t byte : bytes) {
+    number = number << 8 | byte;
+  }
+  return number;
+}
+
+std::vector<uint8_t> copy_of(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+Objection EngineReader::read_run(EngineStored* out, bool* is_there) {
+  *out = {};
+  Objection objection = session_.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
+  objection = objection ? objection : session_.execute("SET LOCAL idle_in_transaction_session_timeout = 600000");
+  objection = objection ? objection : read_plan(&out->plan, is_there);
+  if (objection || !*is_there) {
+    return objection;
+  }
+  objection = read_fleet("SELECT device, name, content FROM gradstream.device ORDER BY device", &out->devices);
+  objection = objection ? objection
+                        : read_fleet("SELECT claim, name, content FROM gradstream.claim ORDER BY claim", &out->claims);
+  objection = objection ? objection : read_rows(out);
+  return objection ? objection : read_open_version(out);
+}
+
+Objection EngineReader::read_plan(EnginePlan* out, bool* is_there) {
+  PgResult rows;
+  if (Objection objection = session_.ask(
+          "SELECT run, name, parameters, source, digest, nonce, created_ms FROM gradstream.plan", {}, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  *is_there = table.row_count() == 1;
+  if (*is_there) {
+    run_ = static_cast<uint32_t>(table.number(0, 0));
+    *out = {run_,
+            table.text(0, 1),
+            table.text(0, 2),
+            table.text(0, 3),
+            number_of(table.bytes(0, 4)),
+            number_of(table.bytes(0, 5)),
+            table.number(0, 6)};
+  }
+  return table.is_sound() ? "" : kUnread;
+}
+
+Objection EngineReader::read_fleet(const char* statement, std::vector<EngineFleetRow>* out) {
+  PgResult rows;
+  if (Objection objection = session_.ask(statement, {}, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    out->push_back({static_cast<uint32_t>(table.number(i, 0)), table.text(i, 1), copy_of(table.bytes(i, 2))});
+  }
+  return table.is_sound() ? "" : kUnread;
+}
+
+Objection EngineReader::read_rows(EngineStored* out) {
+  PgResult rows;
+  PgParameters run;
+  run.number(run_);
+  if (Objection objection = session_.ask(
+          "SELECT device, content FROM gradstream.run_device WHERE run = $1::bigint ORDER BY device", run, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    auto& [device, row] = out->rows.emplace_back(static_cast<uint32_t>(table.number(i, 0)), DeviceRow());
+    if (!decode_engine_row(table.bytes(i, 1), &row) || device >= out->devices.size()) {
+      return kUnread;
+    }
+  }
+  return table.is_sound() ? "" : kUnread;
+}
+
+Objection EngineReader::read_open_version(EngineStored* out) {
+  PgResult rows;
+  PgParameters run;
+  run.number(run_);
+  if (Objection objection =
+          session_.ask("SELECT open_version, CASE WHEN lease_until > clock_timestamp() THEN leader ELSE '' END "
+                       "FROM gradstream.run WHERE run = $1::bigint",
+                       run, &rows)) {
+    return objection;
+  }
+  PgTable open(rows.get());
+  out->open_version = static_cast<uint32_t>(open.number(0, 0));
+  out->leader = open.text(0, 1);
+  if (!open.is_sound()) {
+    return kUnread;
+  }
+  run.number(out->open_version);
+  if (Objection objection =
+          session_.ask("SELECT content FROM gradstream.partial WHERE run = $1::bigint AND version = $2::bigint "
+                       "ORDER BY node COLLATE \"C\", epoch, batch",
+                       run, &rows)) {
+    return objection;
+  }
+  PgTable sums(rows.get());
+  for (size_t i = 0; i < sums.row_count(); ++i) {
+    out->sums.push_back(copy_of(sums.bytes(i, 0)));
+  }
+  return sums.is_sound() ? "" : kUnread;
+}
+
+Objection EngineReader::read_versions(uint32_t from, std::vector<PublishedVersion>* out) {
+  out->clear();
+  PgResult rows;
+  PgParameters values;
+  values.number(run_);
+  values.number(from);
+  values.number(kVersionsAtOnce);
+  if (Objection objection = session_.ask("SELECT version, content FROM gradstream.version WHERE run = $1::bigint AND "
+                                         "version >= $2::bigint ORDER BY version LIMIT $3::bigint",
+                                         values, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    out->push_back({static_cast<uint32_t>(table.number(i, 0)), copy_of(table.bytes(i, 1))});
+  }
+  return table.is_sound() ? "" : kUnread;
+}
+
+// What was read may be the primary's alone: its commit was cut in its wait. So a message goes behind it in the log, and
+// waits for the standby.
+Objection EngineReader::finish() {
+  Objection objection = session_.execute("COMMIT");
+  objection = objection ? objection : session_.execute("SELECT pg_logical_emit_message(true, 'gradstream', '')");
+  if (!objection && session_.is_doubtful()) {
+    return "the wait for the standby was cut, and it may lack what was read. Look whether the standby runs, and then "
+           "ask again.";
+  }
+  return objection;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,49 @@
+// A whole run as an engine has it at one moment, on its way out.
+#ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_STORED_H_
+#define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_STORED_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/base/objection.h"
+#include "server/coordinator/device_row.h"
+#include "server/engine/engine.h"
+#include "server/postgresql/engine_session.h"
+#include "server/postgresql/engine_transfer.h"
+
+namespace gradstream {
+
+struct EngineStored {
+  EnginePlan plan;
+  std::vector<EngineFleetRow> devices, claims;       // by ascending number
+  std::vector<std::pair<uint32_t, DeviceRow>> rows;  // enrolment index, and what the device has done
+  uint32_t open_version = 0;
+  std::string leader;                      // whose lease still runs; empty: nobody's
+  std::vector<std::vector<uint8_t>> sums;  // of the open version
+};
+
+// All calls see one moment, from read_run() on. What they gave is on the standby once finish() has no objection.
+class EngineReader {
+ public:
+  explicit EngineReader(EngineSession& session) : session_(session) {}
+  // The run that an import has brought. *is_there: whether there is one.
+  Objection read_run(EngineStored* out, bool* is_there);
+  // Some of its versions, from this one on, in their order; none: there is none.
+  Objection read_versions(uint32_t from, std::vector<PublishedVersion>* out);
+  Objection finish();
+
+ private:
+  Objection read_plan(EnginePlan* out, bool* is_there);
+  Objection read_fleet(const char* statement, std::vector<EngineFleetRow>* out);
+  Objection read_rows(EngineStored* out);
+  Objection read_open_version(EngineStored* out);
+
+  EngineSession& session_;
+  uint32_t run_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_POSTGRESQL_ENGINE_STORED_H_

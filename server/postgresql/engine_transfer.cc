@@ -1,0 +1,177 @@
+#include "server/postgresql/engine_transfer.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "server/postgresql/engine_rows.h"
+
+namespace gradstream {
+namespace {
+
+// Rows of one statement, and bytes of the versions of one. Reason: a message of a few megabytes, and a statement of
+// some milliseconds.
+constexpr size_t kRowsAtOnce = 1000;
+constexpr size_t kVersionBytesAtOnce = size_t{4} << 20;
+// How long the server waits for the next statement of an import, ms. Reason: the journal is replayed meanwhile, and a
+// million updates take ten seconds.
+constexpr char kReplayMost[] = "SET LOCAL idle_in_transaction_session_timeout = 600000";
+
+std::array<uint8_t, 8> bytes_of(uint64_t number) {
+  std::array<uint8_t, 8> bytes = {};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<uint8_t>(number >> (56 - 8 * i));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Objection EngineImport::begin(const EnginePlan& plan) {
+  run_ = plan.run;
+  std::string is_used;
+  Objection objection = session_.execute("BEGIN");
+  objection = objection ? objection : session_.execute(kReplayMost);
+  // Two imports at once: the second one waits for the first one's end, and then finds its run.
+  objection = objection ? objection : session_.execute("LOCK TABLE gradstream.plan IN EXCLUSIVE MODE");
+  objection = objection ? objection
+                        : session_.execute(
+                              "SELECT EXISTS (SELECT FROM gradstream.run) OR "
+                              "EXISTS (SELECT FROM gradstream.device)",
+                              &is_used);
+  if (objection) {
+    return objection;
+  }
+  if (is_used != "f") {
+    return "the engine has a run or devices already, and an import fills an empty one. Name a database of its own for "
+           "this run; gradstream engine init makes its tables.";
+  }
+  PgParameters values;
+  values.number(plan.run);
+  values.text(plan.name);
+  values.text(plan.parameters);
+  values.text(plan.source);
+  values.bytes(bytes_of(plan.digest));
+  values.bytes(bytes_of(plan.nonce));
+  values.number(plan.created_ms);
+  return session_.ask(
+      "INSERT INTO gradstream.plan VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bytea, $6::bytea, $7::bigint)",
+      values);
+}
+
+Objection EngineImport::add_fleet(const std::vector<EngineFleetRow>& devices,
+                                  const std::vector<EngineFleetRow>& claims) {
+  const auto add = [this](const char* statement, const std::vector<EngineFleetRow>& all) -> Objection {
+    for (size_t first = 0; first < all.size(); first += kRowsAtOnce) {
+      std::vector<uint64_t> numbers;
+      std::vector<std::vector<uint8_t>> names, contents;
+      for (size_t i = first; i < std::min(all.size(), first + kRowsAtOnce); ++i) {
+        numbers.push_back(all[i].number);
+        names.emplace_back(all[i].name.begin(), all[i].name.end());
+        contents.push_back(all[i].content);
+      }
+      PgParameters values;
+      values.numbers(numbers);
+      values.all_bytes(names);
+      values.all_bytes(contents);
+      if (Objection objection = session_.ask(statement, values)) {
+        return objection;
+      }
+    }
+    return {};
+  };
+  const Objection objection =
+      add("INSERT INTO gradstream.device SELECT number, convert_from(name, 'UTF8'), content "
+          "FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) c(number, name, content)",
+          devices);
+  return objection ? objection
+                   : add("INSERT INTO gradstream.claim SELECT number, convert_from(name, 'UTF8'), content "
+                         "FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) c(number, name, content)",
+                         claims);
+}
+
+Objection EngineImport::add_version(PublishedVersion version) {
+  size_ += version.record.size();
+  versions_.push_back(std::move(version));
+  return size_ < kVersionBytesAtOnce && versions_.size() < kRowsAtOnce ? Objection() : send_versions();
+}
+
+Objection EngineImport::send_versions() {
+  std::vector<uint64_t> numbers;
+  std::vector<std::vector<uint8_t>> contents;
+  for (PublishedVersion& one : versions_) {
+    numbers.push_back(one.version);
+    contents.push_back(std::move(one.record));
+  }
+  versions_.clear();
+  size_ = 0;
+  PgParameters values;
+  values.number(run_);
+  values.numbers(numbers);
+  values.all_bytes(contents);
+  return session_.ask(
+      "INSERT INTO gradstream.version(run, version, term, content) SELECT $1::bigint, number, 0, content "
+      "FROM unnest($2::bigint[], $3::bytea[]) c(number, content)",
+      values);
+}
+
+Objection EngineImport::end(const EngineOpenVersion& open, const std::vector<DeviceRow>& rows) {
+  Objection objection = send_versions();
+  for (size_t first = 0; !objection && first < rows.size(); first += kRowsAtOnce) {
+    std::vector<uint64_t> devices, sequences;
+    std::vector<bool> opens;
+    std::vector<std::vector<uint8_t>> contents;
+    for (size_t i = first; i < std::min(rows.size(), first + kRowsAtOnce); ++i) {
+      DeviceRow row = rows[i];
+      // Of the journal that is left behind; an engine has none.
+      row.task.record_sequence = row.judged.record_sequence = row.accepted.record_sequence = 0;
+      if (row.task.sequence != 0) {  // else it is as one without a row
+        devices.push_back(i);
+        sequences.push_back(row.task.sequence);
+        opens.push_back(row.task.is_open);
+        contents.push_back(encode_engine_row(row));
+      }
+    }
+    PgParameters values;
+    values.number(run_);
+    values.numbers(devices);
+    values.numbers(sequences);
+    values.flags(opens);
+    values.all_bytes(contents);
+    objection = session_.ask(
+        "INSERT INTO gradstream.run_device(run, device, task_sequence, is_open, content) "
+        "SELECT $1::bigint, device, sequence, is_open, content "
+        "FROM unnest($2::bigint[], $3::bigint[], $4::boolean[], $5::bytea[]) c(device, sequence, is_open, content)",
+        values);
+  }
+  PgParameters run;
+  run.number(run_);
+  run.number(open.version);
+  objection = objection
+                  ? objection
+                  : session_.ask("INSERT INTO gradstream.run(run, open_version) VALUES ($1::bigint, $2::bigint)", run);
+  if (!objection && !open.sum.empty()) {
+    PgParameters front;
+    front.number(run_);
+    front.text(kImportNode);
+    front.number(open.version);
+    front.number(open.on_time_count);
+    front.number(open.late_count);
+    front.bytes(open.sum);
+    objection = session_.ask(
+        "WITH joined AS (INSERT INTO gradstream.front(run, node, epoch, open_version, batch, previous_batch, on_time, "
+        "late) VALUES ($1::bigint, $2::text, 1, $3::bigint, 1, 0, $4::bigint, $5::bigint)) "
+        "INSERT INTO gradstream.partial(run, version, node, epoch, batch, content) "
+        "VALUES ($1::bigint, $3::bigint, $2::text, 1, 1, $6::bytea)",
+        front);
+  }
+  objection = objection ? objection : session_.execute("COMMIT");
+  if (!objection && session_.is_doubtful()) {
+    return "the run was imported, and the wait for the standby was cut: the standby may lack it. Look whether the "
+           "standby runs before a node serves the run; gradstream engine status shows both.";
+  }
+  return objection;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,63 @@
+#include "server/program/engine_verbs.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <unistd.h>
+
+namespace gradstream {
+namespace {
+
+CLI::App* add_verb(CLI::App* app, const char* name, const char* text, EngineArguments* arguments) {
+  CLI::App* const verb = app->add_subcommand(name, text);
+  verb->add_option("--config", arguments->common.config,
+                   std::string("the configuration file (TOML); without it ") + kInstalledConfig + " if that is there")
+      ->envname("GRADSTREAM_CONFIG");
+  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
+      ->allow_extra_args(false);
+  verb->add_option("--format", arguments->common.format, "of what is printed: text, or json with one object a line")
+      ->check(CLI::IsMember({"text", "json"}));
+  return verb;
+}
+
+}  // namespace
+
+void add_engine_verbs(CLI::App* app, const EngineVerbs& verbs, EngineArguments* arguments, int* code) {
+  const auto calls = [arguments, code](const std::function<int(const EngineArguments&)>& does) {
+    return [arguments, code, does] { *code = does(*arguments); };
+  };
+  add_verb(app, "init", "make the tables of a cluster in a PostgreSQL database without one", arguments)
+      ->callback(calls(verbs.init));
+  add_verb(app, "migrate", "bring the tables to the version of this release", arguments)
+      ->callback(calls(verbs.migrate));
+  add_verb(app, "status", "the engine's server, its standby, its settings, and a line a run", arguments)
+      ->callback(calls(verbs.status));
+  CLI::App* const import = add_verb(app, "import", "take a run out of a SQLite database, with its fleet", arguments);
+  import->add_option("--from", arguments->from, "the database, which no server serves; it stays as it is")->required();
+  import->add_option("--run", arguments->run, "its number; without it the active run, or the latest")
+      ->check(CLI::PositiveNumber);
+  import->callback(calls(verbs.import_run));
+  CLI::App* const back = add_verb(app, "export", "write the run that was imported as a new SQLite database", arguments);
+  back->add_option("--to", arguments->to, "the database to write (mode 0600: it holds keys)")->required();
+  back->add_flag("--close", arguments->closes, "make a version of the updates that are in for the open one");
+  back->callback(calls(verbs.export_run));
+}
+
+int become_engine_program(char** words) {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = (own.parent_path() / kEngineProgram).string();
+  std::vector<char*> arguments = {const_cast<char*>(kEngineProgram)};
+  for (; *words != nullptr; ++words) {
+    arguments.push_back(*words);
+  }
+  arguments.push_back(nullptr);
+  ::execv(program.c_str(), arguments.data());
+  return fail(kExitFile, "engine: " + program + " cannot be run: " + std::strerror(errno) +
+                             "; put that program there, as a build with "
+                             "GS_ENGINE_POSTGRESQL=ON makes it");
+}
+
+}  // namespace gradstream

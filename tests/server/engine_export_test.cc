@@ -1,0 +1,143 @@
+// A run out of an engine into a SQLite database that a single server goes on with.
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/cluster/engine_moves.h"
+#include "server/coordinator/fleet.h"
+#include "server/program/replay.h"
+#include "tests/support/engine_moves_support.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+// What a server would begin with.
+struct ExportedRun {
+  explicit ExportedRun(const std::string& path) {
+    EXPECT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+    row = value_of(database.current_run());
+    devices = value_of(database.devices());
+    SqliteStore journal(database, row->id);
+    RunParameters parameters;
+    EXPECT_FALSE(parse_run_source(row->source, &parameters));
+    coordinator = replay_journal(*row, parameters, devices, journal, UINT32_MAX, &error);
+    EXPECT_EQ(journal.read_start(&start), StoreStatus::kOk);
+  }
+  SqliteDatabase database;
+  std::optional<RunRow> row;
+  std::vector<EnrolledDevice> devices;
+  CheckpointHead start;
+  std::string error;
+  std::unique_ptr<Coordinator> coordinator;
+};
+
+TEST_F(EngineMoves, ARunComesBackAsItWent) {
+  PlayedRun played;
+  played.records = played.server.store.records();  // with its last version
+  while (played.records.back().kind() != RecordKind::kVersion) {
+    played.records.pop_back();
+  }
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  const ToldAnswer answer = call("export", "--to " + folder_.file("b.db"));
+  ASSERT_EQ(answer.code, kExitOk) << answer.text;
+  EXPECT_THAT(answer.text, HasSubstr("run=7 state=exported to=" + folder_.file("b.db") + " version=3 digest="));
+  EXPECT_THAT(answer.text, HasSubstr("devices=4 claims=0 closed=no"));
+  const ExportedRun back(folder_.file("b.db"));
+  ASSERT_NE(back.coordinator, nullptr) << back.error;
+  EXPECT_EQ(back.coordinator->model().version(), 3U);
+  EXPECT_EQ(back.coordinator->digest(), played.closed_digest);
+  EXPECT_EQ(back.start.version, 3U) << "no replay begins before the rows of the devices";
+  EXPECT_EQ(back.row->run_nonce, played.row.run_nonce);
+  EXPECT_EQ(back.row->digest, played.row.digest);
+  for (uint32_t i = 0; i < kDevices; ++i) {
+    const DeviceRow& was = played.server.coordinator->fleet().at(i).row;
+    const DeviceRow& is = back.coordinator->fleet().at(i).row;
+    EXPECT_EQ(is.accepted.task_sequence, was.accepted.task_sequence);
+    EXPECT_EQ(is.accepted.version, was.accepted.version);
+    EXPECT_EQ(is.tally.updates_folded, was.tally.updates_folded);
+    EXPECT_EQ(is.task.sequence, 3U);
+  }
+  FleetCopy before, after;
+  SqliteDatabase first;
+  ASSERT_EQ(first.open(options_for(folder_.file("a.db"))), StoreStatus::kOk);
+  SqliteDatabase second;
+  ASSERT_EQ(second.open(options_for(folder_.file("b.db"))), StoreStatus::kOk);
+  ASSERT_FALSE(read_fleet(first, &before));
+  ASSERT_FALSE(read_fleet(second, &after));
+  EXPECT_EQ(after.devices, before.devices);
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("b.db.partial")));
+}
+
+// The next version of a server that begins with the file is that of the server that never ended.
+TEST_F(EngineMoves, ASingleServerGoesOn) {
+  PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  ASSERT_EQ(call("export", "--close --to " + folder_.file("b.db")).code, kExitOk);
+  ExportedRun back(folder_.file("b.db"));
+  ASSERT_NE(back.coordinator, nullptr) << back.error;
+
+  TestServer next(played.server.parameters);
+  std::vector<JournalRecord> before;  // what the test's disk takes for the records that are not in the file any more
+  for (const JournalRecord& record : played.server.store.records()) {
+    if (record.kind() == RecordKind::kVersion) {
+      before.push_back(record);
+      before.back().set_sequence(before.size());
+    }
+  }
+  ASSERT_EQ(before.size(), back.start.sequence);
+  ASSERT_EQ(next.store.append(before), StoreStatus::kOk);
+  next.coordinator = std::move(back.coordinator);
+  next.now_ms = 4'000'000'000'000U;  // after the export
+  next.start();
+  next.join(kDevices);
+  EXPECT_EQ(next.task(0)->task_sequence, 4U) << "none is issued twice";
+  next.round(kDevices);
+  played.server.round(kDevices);
+  EXPECT_EQ(next.coordinator->durable_version(), 4U);
+  EXPECT_EQ(next.coordinator->digest(), played.server.coordinator->digest());
+}
+
+// The sum in the open version makes the version that the single server would have made.
+TEST_F(EngineMoves, UpdatesInTheOpenVersionAreClosedOnDemand) {
+  const PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  const ToldAnswer refused = call("export", "--to " + folder_.file("b.db"));
+  EXPECT_EQ(refused.code, kExitDatabase);
+  EXPECT_THAT(refused.text, HasSubstr("or close it with --close"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("b.db")));
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  ASSERT_EQ(answer.code, kExitOk) << answer.text;
+  EXPECT_THAT(answer.text, HasSubstr("closed=yes"));
+  const ExportedRun back(folder_.file("b.db"));
+  ASSERT_NE(back.coordinator, nullptr) << back.error;
+  EXPECT_EQ(back.coordinator->digest(), played.closed_digest);
+  EXPECT_EQ(back.coordinator->fleet().at(2).row.tally.updates_folded, 3U);
+}
+
+TEST_F(EngineMoves, AnExportThatCannotBeIsNamed) {
+  const std::string to = "--close --to " + folder_.file("b.db");
+  ToldAnswer answer = call("export", to);
+  EXPECT_EQ(answer.code, kExitNotFound);
+  EXPECT_THAT(answer.text, HasSubstr("the engine has no run that can be exported"));
+  const PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  PgSession(address_).ask("SELECT gradstream.take_lease(7, 'cellar', 3600000)");
+  answer = call("export", to);
+  EXPECT_EQ(answer.code, kExitDatabase);
+  EXPECT_THAT(answer.text, HasSubstr("run 7 is led by node cellar"));
+  answer = call("export", "--to " + folder_.file("a.db"));
+  EXPECT_EQ(answer.code, kExitFile);
+  EXPECT_THAT(answer.text, HasSubstr("a.db exists; remove it"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("b.db")));
+}
+
+}  // namespace
+}  // namespace gradstream
