@@ -28,8 +28,8 @@ RUN_SECONDS_MAX = 240
 RECORD_KIND_UPDATE = 2  # RecordKind::kUpdate in server/journal/store.h
 ROUNDS_PER_KILL = 2  # a run has room for so many kills, and some rounds in peace at its end
 CALM_ROUNDS = 5
-# Between two kills, at most. A server has said three when it serves, so that three kill it in its start alone. By 18 the
-# run is over before all of its kills.
+# Between two kills, at most. A server has said three when it serves, so that three kill it in its start alone. By 18
+# the run is over before all of its kills.
 SERVER_LINES_MAX, DEVICE_LINES_MAX = 10, 3
 HALF_OPEN_PEERS = 50
 TLS_RECORD_HEADER = bytes([22, 3, 1, 1, 0])  # a handshake record of 256 bytes, which never come
