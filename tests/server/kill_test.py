@@ -28,6 +28,9 @@ RUN_SECONDS_MAX = 240
 RECORD_KIND_UPDATE = 2  # RecordKind::kUpdate in server/journal/store.h
 ROUNDS_PER_KILL = 2  # a run has room for so many kills, and some rounds in peace at its end
 CALM_ROUNDS = 5
+# Between two kills, at most. A server has said three when it serves, so that three kill it in its start alone. By 18
+# the run is over before all of its kills.
+SERVER_LINES_MAX, DEVICE_LINES_MAX = 10, 3
 HALF_OPEN_PEERS = 50
 TLS_RECORD_HEADER = bytes([22, 3, 1, 1, 0])  # a handshake record of 256 bytes, which never come
 
@@ -115,11 +118,12 @@ class Run:
 def kill_server(source, kills):
     def disturb(run, deadline):
         for done in range(kills):
-            if not run.wait_for_news(source.randint(1, 3), deadline):
+            if not run.wait_for_news(source.randint(1, SERVER_LINES_MAX), deadline):
                 return done
             time.sleep(source.random() * 0.01)  # inside a round, not only at its end
             run.server.kill()
             run.start_server()
+        print(f"server: last killed in round {run.version}", flush=True)
         return kills
     return disturb
 
@@ -127,7 +131,7 @@ def kill_server(source, kills):
 def kill_devices(source, kills):
     def disturb(run, deadline):
         for done in range(kills):
-            if not run.wait_for_news(source.randint(1, 3), deadline):
+            if not run.wait_for_news(source.randint(1, DEVICE_LINES_MAX), deadline):
                 return done
             time.sleep(source.random() * 0.01)
             index = source.randrange(DEVICES)
