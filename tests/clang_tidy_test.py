@@ -2,25 +2,29 @@
 """clang-tidy over every translation unit of the product that a build tree compiles, and of its tests with --tests.
 
     clang_tidy_test.py BUILD_FOLDER [--tests] [--deep]
+    clang_tidy_test.py --self-test    plants commands and units that may not share a file
 
 The path-sensitive analyzer looks at what boards run with all its depth. At the host's programs it looks in its shallow
 mode, which inlines small functions only: in depth it spends two thirds of the whole check on the insides of Asio and
 Eigen, longer than a test run has. --deep looks at everything in depth; `./run soak tidy` does that.
 
-Without batches three quarters of the time went into the headers that a unit includes. Units that are compiled by the
-same command are therefore checked in batches, one after the other in one file. What two units would both call by one
-name, each for itself, is given the unit's number there where that is safe, or the units go into two batches; a
-finding names the unit and its line all the same. What is left is mostly the analyzer's: seven tenths of a batch of
-the host's.
+Without batches three quarters of the time went into the headers that a unit includes. Units are therefore checked in
+batches, one after the other in one file. The commands of a batch differ only in what no unit of it sees. That is how
+much the compiler optimises, its warnings, folders of headers, and macros that the others' files do not name. What two
+units would both call by one name, each for itself, is given the unit's number there where that is safe, or the units go
+into two batches. A finding names the unit and its line all the same. What is left is mostly the analyzer's and that of
+checks that look at each node of the headers.
 
 A unit that is compiled more than once, a second time with doubles say, is checked as it is compiled first. A batch that
 was clean is not checked again until one of its units, a header of the project that they reach, the compile command or
-.clang-tidy changes. Tests are left out of ./run test, which has to end in time on a bare machine; where they are
-checked they go without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file, and may leave
+.clang-tidy changes. Tests are left out of ./run test, which has to end in time on a bare machine. Where they are
+checked they go without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file. They may leave
 the members of their tables to aggregate initialisation.
 """
 
+import collections
 import concurrent.futures
+import dataclasses
 import hashlib
 import json
 import os
@@ -41,9 +45,12 @@ SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-X
 # More save little, and leave the last batch to one processor. In depth the analyzer has budgets a file.
 BATCH_UNITS_MAX = {"deep": 8, "shallow": 24}
 NUMBER = "OfUnit"
-# Of a compile command: outputs, the unit, precompiled headers, which are GCC's, and what is optimised less.
-NOT_CHECKED = r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx| -O1\b"
-# What the headers are behind a #define is the unit's own, and what is weak is defined once more in another unit.
+# Of a compile command: outputs, the unit, precompiled headers, which are GCC's, and what decides on machine code.
+NOT_CHECKED = (r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx| -O\w*| -g\d?(?= )| -fPIC\b|"
+               r" -fmacro-prefix-map=\S+| -D\w+_EXPORTS\b")
+# The analyzer undoes -Werror, and .clang-tidy lists none of the compiler's warnings: of the product they are not shown.
+WARNINGS = r" -W\S+"
+# What the headers are behind a #define is the unit's own.
 ALONE = "alone in its file"
 TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
 
@@ -60,29 +67,84 @@ def project_units(build: str) -> dict:
     return units
 
 
-def numbered(path: str, number: int) -> tuple:
+def without_attributes(text: str) -> str:
+    return re.sub(r"\[\[[^\]]*\]\] ?", "", text)
+
+
+def defined_names(text: str) -> set:
+    """Functions that the unit defines for others, and some that it declares."""
+    bare = without_attributes(text)
+    return set(re.findall(r'^(?:extern "C" )?\w[\w:<>,*& ]*[ *&](\w+)\(', bare, re.M)) - own_names(bare)
+
+
+def numbered(text: str, headers: str, number: int, twice: set) -> tuple:
     """(the unit's text with the names of its own numbered, those that keep their form because they may mean something
-    else too: what a header declares, and members)."""
-    files = dict(reached(path, {}))
-    text = files.pop(path)
-    if re.search(r"^#define .*^#include", text, re.M | re.S) or re.search(r"\[\[gnu::(weak|used)\]\]", text):
+    else too: what a header declares, members, and functions of which each program has one of several)."""
+    if re.search(r"^#define .*^#include", text, re.M | re.S):
         return text, {ALONE}
-    names = own_names(text)
+    bare = without_attributes(text)
+    names = own_names(bare)
     kept = names & ({"main"} | set(re.findall(r"(?:\.|->|::)\s*(\w+)(?! =)\b", text)) |
-                    margin_names("\n".join(files.values()).splitlines()))
+                    margin_names(headers.splitlines()))
     text = re.sub(r"(?<!\.)(?<!->)(?<!::)\b\w+",
                   lambda match: match[0] + (f"{NUMBER}{number}" if match[0] in names - kept else ""), text)
-    return text, kept
+    return text, kept | twice & defined_names(bare)
 
 
-class Batch(NamedTuple):
+class Command(NamedTuple):
+    """Of the compiler, without the unit, and what its units see of it."""
+    flags: str      # all but macros and folders
+    macros: dict    # name -> "" or "=value"
+    folders: dict   # option and folder of headers -> None, in order
+    named: set      # macros of the project that the units and their headers name
+    headers: set    # all that they include, in lower case
+
+    @staticmethod
+    def of(path: str, words: str, text: str) -> "Command":
+        words = re.sub(NOT_CHECKED, "", words)
+        if not path.startswith("tests/"):
+            words = re.sub(WARNINGS, "", words)
+        macros = dict(re.findall(r" -D(\w+)(\S*)", words))
+        folders = dict.fromkeys(re.findall(r" (-I ?\S+|-isystem \S+)", words))
+        flags = " ".join(re.sub(r" (?:-D\S+|-I ?\S+|-isystem \S+)", "", words).split())
+        included = set(re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)', text.lower(), re.M))
+        return Command(flags, macros, folders, set(re.findall(r"\bGS_\w+", text)), included)
+
+    def sees(self, macro: str) -> bool:
+        """Whether it may matter to the units: they name it, or include a library whose macros begin so."""
+        library = macro.split("_")[0].lower()
+        return macro in self.named if library == "gs" else any(library in header for header in self.headers)
+
+    def agrees(self, other: "Command") -> bool:
+        """Whether the units of both may be compiled by one command."""
+        lacking = [self.sees(name) for name in other.macros.keys() - self.macros.keys()]
+        lacking += [other.sees(name) for name in self.macros.keys() - other.macros.keys()]
+        return self.flags == other.flags and not any(lacking) and \
+            all(self.macros[name] == other.macros[name] for name in self.macros.keys() & other.macros.keys())
+
+    def add(self, other: "Command") -> "Command":
+        return Command(self.flags, {**self.macros, **other.macros}, {**self.folders, **other.folders},
+                       self.named | other.named, self.headers | other.headers)
+
+    def line(self) -> str:
+        return " ".join([self.flags, *(f"-D{name}{value}" for name, value in self.macros.items()), *self.folders])
+
+
+@dataclasses.dataclass
+class Batch:
     """Units that one file may hold."""
-    command: str    # of the compiler, without the unit
+    command: Command
     options: list   # of clang-tidy
     suffix: str
     units: list     # their paths
     parts: list     # their texts
     names: set      # that no other unit may have
+
+    def can_take(self, other: "Batch", names: set) -> bool:
+        """names: those of the other's that no other unit may have."""
+        unit_max = BATCH_UNITS_MAX["shallow" if SHALLOW[0] in self.options else "deep"]
+        return (self.options, self.suffix) == (other.options, other.suffix) and len(self.units) < unit_max and \
+            not self.names & names and ALONE not in names | self.names and self.command.agrees(other.command)
 
     def text(self) -> str:
         return "\n".join(self.parts)
@@ -98,7 +160,7 @@ class Batch(NamedTuple):
 
     def digest(self) -> str:
         with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
-            parts = [self.command, *self.options, file.read()]
+            parts = [self.command.line(), *self.options, file.read()]
         seen = {}
         for path in self.units:
             reached(path, seen)
@@ -108,19 +170,24 @@ class Batch(NamedTuple):
 
 
 def batches_of(units: dict, deep: bool) -> list:
-    """Each unit in the first batch that can take it."""
+    """Each unit in the batch that can take it and has most of its headers."""
+    reach = {}
+    for path in units:
+        files = reached(path, {})
+        reach[path] = files.pop(path), "\n".join(files.values())
+    count = collections.Counter(name for text, _ in reach.values() for name in defined_names(text))
+    twice = {name for name in count if count[name] > 1}
     batches = []
     for number, (path, entry) in enumerate(units.items()):
-        command = re.sub(NOT_CHECKED, "", entry["command"])
-        options, suffix = options_for(path, deep), os.path.splitext(path)[1]
-        unit_max = BATCH_UNITS_MAX["shallow" if SHALLOW[0] in options else "deep"]
-        text, names = numbered(path, number)
-        for batch in batches:
-            if (batch.command, batch.options, batch.suffix) == (command, options, suffix) and \
-                    len(batch.units) < unit_max and not batch.names & names and ALONE not in names | batch.names:
-                break
+        text, headers = reach[path]
+        command = Command.of(path, entry["command"], text + "\n" + headers)
+        text, names = numbered(text, headers, number, twice)
+        batch = Batch(command, options_for(path, deep), os.path.splitext(path)[1], [], [], set())
+        fit = [other for other in batches if other.can_take(batch, names)]
+        if fit:
+            batch = min(fit, key=lambda other: len(command.headers - other.command.headers))
+            batch.command = batch.command.add(command)
         else:
-            batch = Batch(command, options, suffix, [], [], set())
             batches.append(batch)
         batch.units.append(path)
         batch.parts.append(text)
@@ -149,7 +216,43 @@ def check(database: str, file: str, batch: Batch) -> str:
     return re.sub(NUMBER + r"\d+", "", complaint)
 
 
+def self_test() -> int:
+    plain, words = "int a;\n", "/usr/bin/g++ -std=c++20"
+    commands = [  # what two units' commands add, their texts, whether they share a file
+        (" -O2 -g1 -Wall -Iroot", plain, " -O1 -fPIC -Wshadow -isystem other", plain, True),
+        (" -fno-rtti", plain, "", plain, False),
+        (" -DGS_ALL=1", "#if GS_ALL\n", "", plain, True),
+        (" -DGS_ALL=1", "#if GS_ALL\n", "", "#ifndef GS_ALL\n", False),
+        (" -DGS_ALL=1", plain, " -DGS_ALL=2", plain, False),
+        (" -DASIO_ALONE", '#include "asio.hpp"\n', "", "#include <vector>\n", True),
+        (" -DASIO_ALONE", '#include "asio.hpp"\n', "", "#include <asio/ip/tcp.hpp>\n", False),
+    ]
+    faults = []
+    for one, one_text, other, other_text, wanted in commands:
+        first = Command.of("server/a.cc", words + one, one_text)
+        second = Command.of("server/b.cc", words + other, other_text)
+        if (first.agrees(second), second.agrees(first)) != (wanted, wanted):
+            faults.append(f"'{one}' and '{other}' share a file: {not wanted}")
+        wanted_words = sorted(f"{words}{one}{other}".split())
+        if wanted and sorted(first.add(second).line().split()) != [word for word in wanted_words if not
+                                                                   re.fullmatch(r"-O\d|-g1|-fPIC|-W\w+", word)]:
+            faults.append(f"the command of '{one}' and '{other}' is {first.add(second).line()}")
+    twice = defined_names("[[gnu::weak]] bool f(int) {\n") & defined_names("bool f(int) {\n")
+    units = [  # a text, and names that no other unit of its file may have
+        ("bool f(int) {\n}\n", {"f"}),
+        ("namespace {\n[[gnu::used]] int f() { return 1; }\n}  // namespace\n", set()),
+        ("int main() {\n}\n", {"main"}),
+        ('#define F 1\n#include "f.h"\n', {ALONE}),
+    ]
+    faults += [f"{text!r} keeps {names}" for text, wanted in units
+               if (names := numbered(text, "", 1, twice)[1]) != wanted]
+    print(f"{len(commands)} pairs of commands and {len(units)} units, {len(faults)} faults", *faults, sep="\n")
+    return 1 if faults else 0
+
+
 def main() -> int:
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
     build = os.path.abspath(sys.argv[1])
     clean = os.path.join(build, "clang_tidy_clean")
     os.makedirs(clean, exist_ok=True)
@@ -164,7 +267,8 @@ def main() -> int:
     for name, batch in wanted.items():
         with open(files[name], "w", encoding="utf-8") as file:
             file.write(batch.text())
-        database.append({"directory": build, "file": files[name], "command": f"{batch.command} -c {files[name]}"})
+        command = f"{batch.command.line()} -c {files[name]}"
+        database.append({"directory": build, "file": files[name], "command": command})
     with open(os.path.join(clean, "compile_commands.json"), "w", encoding="utf-8") as file:
         json.dump(database, file)
     failures = 0
