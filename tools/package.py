@@ -1,12 +1,13 @@
-"""./run package [ARCHITECTURE|server|library|python|image|source...]: Debian packages of the Linux client, the server
-and the library for applications, and a wheel for Python, in build/package; the server's image for containers; the
-sources of a device for other builds.
+"""./run package [ARCHITECTURE|server|engine|library|python|image|source...]: Debian packages of the Linux client, the
+server and the library for applications, and a wheel for Python, in build/package; the server's image for containers;
+the sources of a device for other builds.
 `./run package sign --key FILE` signs what stands there, and `./run package verify --public FILE` proves it.
 
 The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi, and armv6 is armhf's for the
 first Pi, Zero and Zero W. boards/posix/README.md says how to install one, boards/posix/debian holds its unit,
 configuration and scripts. The server's is for amd64 (docs/how-to/install.md, operations/debian), and so is the image
-(docs/how-to/container.md, operations/container). So is the library (docs/how-to/library.md, cmake/install.cmake). The
+(docs/how-to/container.md, operations/container). So is the library (docs/how-to/library.md, cmake/install.cmake), and
+so is the program that links libpq (docs/how-to/engine.md). The
 wheel has both programs, the simulator and a module, for x86-64 (docs/python.md, python/). The sources are one zip, and
 a second one has them compiled for microcontrollers; both are tried on every compiler here, which takes minutes
 (docs/how-to/source_package.md, tools/source_package).
@@ -26,6 +27,7 @@ import digest
 import digits
 import fleet
 import package_documents
+import package_engine
 import package_image
 import package_library
 import package_python
@@ -45,6 +47,7 @@ SERVER = "server"
 LIBRARY = "library"
 PYTHON = "python"
 IMAGE = "image"  # only when it is asked for: it takes buildah and root
+ENGINE = "engine"  # only when it is asked for: it takes libpq
 SOURCE = "source"  # the same: it tries what it has made, for minutes
 SIGN, VERIFY = "sign", "verify"
 
@@ -202,6 +205,10 @@ def make(kind):
         build("dev", package_server.NAME)
         package_server.fill(tree, version(), MAINTAINER, put, run)
         package = OUT / f"{package_server.NAME}_{version()}_{package_server.ARCHITECTURE}.deb"
+    elif kind == ENGINE:
+        build("dev", package_engine.NAME)
+        package_engine.fill(tree, version(), MAINTAINER, put, run)
+        package = OUT / f"{package_engine.NAME}_{version()}_{package_server.ARCHITECTURE}.deb"
     elif kind == LIBRARY:
         build("dev", package_library.TARGET)
         package_library.fill(tree, version(), MAINTAINER, put, run)
@@ -216,13 +223,14 @@ def make(kind):
     os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_time()))
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
     shutil.rmtree(tree)
-    list_components({SERVER: package_server.NAME, LIBRARY: package_library.NAME}.get(kind, NAME))
+    if kind != ENGINE:  # it is the server's code, and libpq
+        list_components({SERVER: package_server.NAME, LIBRARY: package_library.NAME}.get(kind, NAME))
     return package
 
 
 def make_all(kinds):
     """Makes the packages; the words of the result line."""
-    known, packages, tried = [*DEFAULT, IMAGE, SOURCE], [], ""
+    known, packages, tried = [*DEFAULT, ENGINE, IMAGE, SOURCE], [], ""
     for kind in kinds or DEFAULT:
         if kind not in known:
             raise Failure(f"unknown package {kind} (known: {' '.join(known)})")
@@ -240,7 +248,7 @@ def make_all(kinds):
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("package", nargs="*",
-                        help=f"{', '.join(DEFAULT)}; all of them otherwise; {IMAGE}; {SOURCE}; "
+                        help=f"{', '.join(DEFAULT)}; all of them otherwise; {ENGINE}; {IMAGE}; {SOURCE}; "
                         f"or {SIGN}, or {VERIFY}")
     parser.add_argument("--key", type=pathlib.Path, metavar="FILE", help=f"of {SIGN}: minisign's secret key")
     parser.add_argument("--public", type=pathlib.Path, metavar="FILE", help=f"of {VERIFY}: minisign's public key")

@@ -117,6 +117,7 @@ needs_of() {
       [[ $# -gt 0 && " $* " != *" server "* && " $* " != *" image "* && " $* " != *" python "* ]] || page=' page'
       if [[ $# == 0 || " $* " == *" arm"* ]]; then board=' cross'; fi
       if [[ " $* " == *" source "* ]]; then board+=' board riscv clang source'; fi
+      [[ " $* " != *" engine "* ]] || board+=' engine'
       echo "$native numpy$page$board$([[ " $* " != *" image "* ]] || echo ' image')"
       ;;
     bench)

@@ -56,8 +56,7 @@ int become_engine_program(char** words) {
   arguments.push_back(nullptr);
   ::execv(program.c_str(), arguments.data());
   return fail(kExitFile, "engine: " + program + " cannot be run: " + std::strerror(errno) +
-                             "; put that program there, as a build with "
-                             "GS_ENGINE_POSTGRESQL=ON makes it");
+                             "; install the package gradstream-engine");
 }
 
 }  // namespace gradstream

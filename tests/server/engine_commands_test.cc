@@ -218,9 +218,8 @@ TEST_F(EngineCommands, TheServerNamesTheProgramThatItNeeds) {
   std::filesystem::copy_file(GS_PROGRAM, alone);
   const Told told = call(alone + " engine status --config " + folder_.file("c.toml"));
   EXPECT_EQ(told.code, kExitFile);
-  EXPECT_THAT(told.text,
-              HasSubstr("gradstream-engine cannot be run: No such file or directory; put that program there, "
-                        "as a build with GS_ENGINE_POSTGRESQL=ON makes it"));
+  EXPECT_THAT(told.text, HasSubstr("gradstream-engine cannot be run: No such file or directory; install the package "
+                                   "gradstream-engine"));
   EXPECT_EQ(call(alone + " engine status --colour").code, kExitUsage) << "its words are judged before";
   EXPECT_EQ(call(alone + " engine init --help").code, kExitOk);
   EXPECT_THAT(call(std::string(GS_PROGRAM) + "-engine --version").text, StartsWith("gradstream-engine "));

@@ -19,6 +19,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import fleet  # noqa: E402
 import package  # noqa: E402  the tool under test
+import package_engine  # noqa: E402
 import package_server  # noqa: E402
 
 SECONDS_MAX = 60
@@ -177,6 +178,28 @@ def check_service(tree, program, home):
     assert "event=stopped" in "".join(server.lines), server.lines
 
 
+def check_engine(tree, home):
+    """The program that links libpq, in a package of its own (docs/how-to/engine.md); where this build has it."""
+    if not package_engine.PROGRAM.exists():
+        print("gradstream-engine is not built: libpq-dev is missing, or nobody asked for it")
+        return
+    done = subprocess.run([sys.executable, "-B", fleet.ROOT / "tools" / "package.py", "engine"], check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    path = package.OUT / f"gradstream-engine_{package.version()}_amd64.deb"
+    needs = read("dpkg-deb", "--field", path, "Depends")
+    assert "libpq5" in needs and f"gradstream (= {package.version()})" in needs, needs
+    found = {line.split()[5][2:] for line in read("dpkg-deb", "--contents", path).splitlines() if line[0] != "d"}
+    assert found == {"usr/bin/gradstream-engine", *package_engine.contents()}, found
+    (home / "empty.toml").write_text("", encoding="ascii")
+    words = [tree / "usr" / "bin" / "gradstream", "engine", "status", "--config", home / "empty.toml"]
+    alone = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert alone.returncode == 8 and "install the package gradstream-engine" in alone.stdout, alone
+    read("dpkg-deb", "--extract", path, tree)
+    both = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert both.returncode == 3 and "engine.address is empty" in both.stdout, both
+
+
 def main():
     done = subprocess.run([sys.executable, "-B", fleet.ROOT / "tools" / "package.py", "server"], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -194,6 +217,7 @@ def main():
         check_configuration(tree, program, home)
         check_service(tree, program, home)
         check_unit(tree)
+        check_engine(tree, home)
 
 
 if __name__ == "__main__":
