@@ -101,6 +101,10 @@ void ClusterOracle::on_verdict(uint32_t device, const DeviceRow& before, const J
     on_update(device, before, judged);
     return;
   }
+  if (judged.reason == gs_Reason_REASON_NO_TIME) {
+    broken("an honest update was refused for its time");
+    return;
+  }
   record(JournalRecord::verdict({.device = device,
                                  .task_sequence = judged.task_sequence,
                                  .version = before.task.version,

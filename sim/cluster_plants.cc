@@ -15,6 +15,7 @@ constexpr std::string_view kOtherCounts = "counts other updates than its rows ac
 constexpr std::string_view kNotOpen = "judges a task that is not open";
 constexpr std::string_view kOtherVersion = "is not what one server makes of its updates";
 constexpr std::string_view kOtherTime = "a task was issued at another time than the engine's";
+constexpr std::string_view kNoTime = "an honest update was refused for its time";
 constexpr std::string_view kOtherHolder = "publishes a version, and the lease is held by";
 constexpr std::string_view kLost = "the engine has lost";
 constexpr std::string_view kRestored = "the engine lacks what it had told this node is committed";
@@ -34,7 +35,7 @@ std::vector<std::string_view> findings_of(ClusterPlant plant) {
     case ClusterPlant::kOtherSum:
       return {kOtherVersion};
     case ClusterPlant::kOwnClock:
-      return {kOtherTime};
+      return {kOtherTime, kNoTime};
     case ClusterPlant::kStaleTerm:
       return {kOtherHolder};
     case ClusterPlant::kAsyncFailover:

@@ -174,11 +174,14 @@ void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
+  if (!is_leading_ || is_behind_) {
+    return;  // the lease was lost meanwhile, or lost and won again: then T has not begun
+  }
   due_ms_ = now_ms + kProgressPollMs;
   Trigger trigger = Trigger::kNone;
   const bool is_over = is_round_over(reply.progress, now_ms, &trigger);
-  if (!is_leading_ || (!is_over && !reply.progress.is_sealed)) {
-    return;  // the lease was lost meanwhile, or it is too early
+  if (!is_over && !reply.progress.is_sealed) {
+    return;
   }
   // By a leader whose T this one does not know: what does not close by its count was closed by its deadline.
   trigger_ = is_over ? trigger : Trigger::kDeadline;
@@ -193,7 +196,7 @@ void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
 void Leader::on_sealed(const EngineReply& reply) {
   if (reply.outcome == EngineOutcome::kCut) {
     give_up_version();
-  } else if (reply.outcome == EngineOutcome::kCommitted && is_leading_) {
+  } else if (reply.outcome == EngineOutcome::kCommitted && is_leading_ && !is_behind_) {
     begin_sums();
   }
 }

@@ -174,6 +174,37 @@ TEST(Leader, MergesSumsFromPlaceToPlace) {
   }
 }
 
+// The lease is lost and won again while a look at the progress is under way: T has not begun in the new term.
+TEST(Leader, DecidesNothingByALookOfAnOlderTerm) {
+  RunParameters parameters = goal_of(3);
+  parameters.trigger->update_min = 1;
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  const std::unique_ptr<EngineNode> rival = engine.connect("m");
+  leader.tick(1000);
+  node.upload(1, node.join(1));
+  node.settle();
+  leader.leader.on_tick(1900);  // looks
+  engine.pass_lease();
+  ASSERT_EQ(engine.wait(*rival, rival->take_lease()).lease.node, "m");
+  leader.leader.on_tick(2000);
+  engine.settle();
+  engine.pass_lease();
+  leader.leader.on_tick(3000);
+  engine.settle();
+  leader.hear();
+  ASSERT_EQ(leader.heard.size(), 3U);
+  leader.heard.push_back(leader.heard.front());  // the look's answer comes last
+  leader.heard.pop_front();
+  leader.tick(3000);
+  EXPECT_EQ(leader.leader.counters().terms, 2U);
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+  EXPECT_FALSE(engine.wait(*rival, rival->read_progress(0)).progress.is_sealed);
+  leader.tick(4100);
+  EXPECT_EQ(leader.leader.counters().published, 1U) << "by its own T";
+}
+
 // The lease is lost in the midst of that: what was merged is forgotten, and the next term begins anew.
 TEST(Leader, BeginsItsSumsAnewInANewTerm) {
   const RunParameters parameters = scalar_parameters();
