@@ -344,7 +344,7 @@ void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
       front_ = reply.front;
       front_.open_version = std::max(front_.open_version, run_.version());
       phase_ = Phase::kReady;
-      if (is_blind_) {
+      if (after_reload_.is_blind) {
         reload_flight();
       }
       return;
@@ -381,7 +381,7 @@ void Front::on_commit(const EngineReply& reply) {
     case EngineOutcome::kUnknown:
       ++counters_.unknowns;
       if (plant_ == FrontPlant::kNoResolve) {
-        is_blind_ = true;
+        after_reload_.is_blind = true;
         join();
         return;
       }
@@ -413,7 +413,7 @@ void Front::on_resolved(const EngineReply& reply) {
     case EngineOutcome::kConflict:
       // Nobody can tell. The rows can: what is judged in them is answered by its first verdict. No batch of an epoch
       // before the one that is joined then can come any more.
-      must_join_ = true;
+      after_reload_.must_join = true;
       reload_flight();
       return;
     case EngineOutcome::kUnknown:  // is_answered() has it
@@ -439,13 +439,13 @@ void Front::on_reloaded(const EngineReply& reply) {
     batch_.changes[i].task_sequence = row.task.sequence;
     batch_.changes[i++].is_open = row.task.is_open;
   }
-  if (std::exchange(is_blind_, false)) {
+  if (std::exchange(after_reload_.is_blind, false)) {
     commit_flight();
     return;
   }
   phase_ = Phase::kReady;
   judge_again(&flight_);
-  if (std::exchange(must_join_, false)) {
+  if (std::exchange(after_reload_.must_join, false)) {
     join();
   }
 }

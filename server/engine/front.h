@@ -142,6 +142,11 @@ class Front {
     bool is_on_time = false;
     bool is_late = false;
   };
+  // Once the rows of flight_ are there.
+  struct AfterReload {
+    bool must_join = false;
+    bool is_blind = false;  // FrontPlant::kNoResolve: flight_ is to be sent again
+  };
   using Decisions = std::map<uint32_t, Decision>;  // by device
   // Of the one batch, or of what stands before it.
   enum class Phase : uint8_t {
@@ -228,8 +233,7 @@ class Front {
   uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
   std::vector<Real> values_;    // memory for those of one upload
   FrontPlant plant_ = FrontPlant::kNone;
-  bool must_join_ = false;  // once the rows of flight_ are there
-  bool is_blind_ = false;   // FrontPlant::kNoResolve: flight_ is to be sent again
+  AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
 };
 
