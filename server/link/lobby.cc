@@ -124,11 +124,11 @@ void Lobby::clear() {
 // ---- Reading -------------------------------------------------------------------------------------------------------
 
 // What a balancer says first: behind it the guest is the peer that the header names, and its bytes are that peer's.
-std::optional<Lobby::Turned> Lobby::take_header(Guest& guest) {
+Lobby::Turned Lobby::take_header(Guest& guest) {
   std::vector<uint8_t>& bytes = guest.arrival.bytes;
   const ProxyHeader header = peek_proxy_header(bytes);
   if (header.kind == ProxyHeader::Kind::kPartial) {
-    return {};
+    return Turned::kNone;
   }
   if (header.kind != ProxyHeader::Kind::kOwn && header.kind != ProxyHeader::Kind::kPeer) {
     return Turned::kHeaderless;
@@ -141,28 +141,29 @@ std::optional<Lobby::Turned> Lobby::take_header(Guest& guest) {
     guest.arrival.peer = header.peer;
     count_silent(guest);
   }
-  return {};
+  return Turned::kNone;
 }
 
 void Lobby::read(Guest& guest) {
   std::vector<uint8_t>& bytes = guest.arrival.bytes;
   ErrorCode error;
   ClientHello hello;
-  std::optional<Turned> turned;
-  while (!error && !hello.is_complete && !turned) {
+  Turned turned = Turned::kNone;
+  while (!error && !hello.is_complete && turned == Turned::kNone) {
     uint8_t buffer[kClientHelloSizeMax];
     const size_t size = guest.socket.read_some(asio::buffer(buffer, sizeof buffer - bytes.size()), error);
     bytes.insert(bytes.end(), buffer, buffer + size);
-    turned = guest.is_header_due ? take_header(guest) : std::nullopt;
+    turned = guest.is_header_due ? take_header(guest) : Turned::kNone;
     hello = guest.is_header_due ? ClientHello() : peek_client_hello(bytes);
   }
-  if (!turned && error && error != asio::error::would_block && guest.is_balancer) {
+  const bool stays = turned == Turned::kNone;
+  if (stays && error && error != asio::error::would_block && guest.is_balancer) {
     turned = bytes.empty() ? Turned::kCheck : Turned::kHeaderless;
-  } else if (!turned && hello.is_complete && !hello.is_hello && speaks_as_balancer(bytes)) {
+  } else if (stays && hello.is_complete && !hello.is_hello && speaks_as_balancer(bytes)) {
     turned = Turned::kNotBalancer;
   }
-  if (turned) {
-    turn_away(guests_.find(guest.id), *turned);
+  if (turned != Turned::kNone) {
+    turn_away(guests_.find(guest.id), turned);
     return;
   }
   if (!hello.is_complete && error == asio::error::would_block) {

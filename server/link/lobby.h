@@ -19,7 +19,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -61,6 +60,7 @@ struct Guest {
 class Lobby {
  public:
   enum class Turned : uint8_t {
+    kNone,    // it stays
     kLate,    // no ClientHello came within the deadline
     kWaited,  // no place came within the deadline
     kFull,    // another guest needed its place in the lobby
@@ -111,7 +111,7 @@ class Lobby {
   using Guests = std::map<SessionId, Guest>;
 
   void read(Guest& guest);
-  std::optional<Turned> take_header(Guest& guest);
+  Turned take_header(Guest& guest);
   void count_silent(const Guest& guest);
   void discount_silent(const Guest& guest);
   void settle(Guest& guest);
