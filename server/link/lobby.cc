@@ -157,7 +157,8 @@ void Lobby::read(Guest& guest) {
     hello = guest.is_header_due ? ClientHello() : peek_client_hello(bytes);
   }
   const bool stays = turned == Turned::kNone;
-  if (stays && error && error != asio::error::would_block && guest.is_balancer) {
+  const bool is_over = error && error != asio::error::would_block;
+  if (stays && is_over && guest.is_balancer && (guest.is_header_due || bytes.empty())) {
     turned = bytes.empty() ? Turned::kCheck : Turned::kHeaderless;
   } else if (stays && hello.is_complete && !hello.is_hello && speaks_as_balancer(bytes)) {
     turned = Turned::kNotBalancer;
