@@ -50,11 +50,11 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
     ASSERT_EQ(followed.follow(version), Status::kOk);
   }
   EXPECT_EQ(followed.version(), 2U);
-  const EngineReply sums = wait(engine.read_sums(2));
+  const EngineReply sums = wait(engine.read_sums(2, {}));
   ASSERT_EQ(sums.sums.size(), 1U);
-  EXPECT_EQ(sums.fronts.at(0).on_time_count, kDevices);
+  EXPECT_EQ(wait(engine.read_progress(2)).progress.on_time_count, kDevices);
   PartialSum sum;
-  ASSERT_EQ(decode_partial(sums.sums[0], &sum), Status::kOk);
+  ASSERT_EQ(decode_partial(sums.sums[0].bytes, &sum), Status::kOk);
   ASSERT_EQ(followed.ledger().merge(sum), Status::kOk);
   EXPECT_EQ(followed.close().digest, played.closed_digest) << "as the single server closes it";
   // The devices' rows, so that no update counts again.
