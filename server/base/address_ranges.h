@@ -16,7 +16,7 @@ namespace gradstream {
 class AddressRanges {
  public:
   // text: an address ("10.0.0.7", "fd00::7"), or a network ("10.0.0.0/24", "fd00::/8"). False: it is neither, or it is
-  // a network of no bits, which names everybody.
+  // a network of no bits, which names everybody. "::ffff:10.0.0.7", as a log has it, is the IPv4 address.
   bool add(const std::string& text);
   // An IPv4 address that is mapped into IPv6 ("::ffff:10.0.0.7") is that IPv4 address.
   bool contains(const asio::ip::address& address) const;

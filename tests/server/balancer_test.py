@@ -80,7 +80,7 @@ class Place:
         self.stack.callback(self.server.stop)
         self.port = wait(self.server, "listening")["port"]
 
-    def balance(self, with_header):
+    def balance(self, with_header=True, with_checks=True):
         """The page's file for the ports of this test; the balancer's own port."""
         port = fleet.free_port()
         text, count = re.subn(r"bind \S+", f"bind 127.0.0.1:{port}", documented("haproxy"))
@@ -89,6 +89,9 @@ class Place:
         if not with_header:
             text, count = re.subn(" send-proxy-v2", "", text)
             check(count == 1, "the page's file sends the header")
+        if not with_checks:
+            text, count = re.subn(" check inter 2s", "", text)
+            check(count == 1, "the page's file looks at the port")
         (self.home / "haproxy.cfg").write_text(HAPROXY + text)
         balancer = fleet.Process("haproxy", ["haproxy", "-db", "-f", self.home / "haproxy.cfg"])
         self.stack.callback(balancer.stop)
@@ -105,7 +108,7 @@ class Place:
 
 def check_training(place, balancers):
     place.serve(balancers)
-    port = place.balance(with_header=True)
+    port = place.balance()
     device = place.connect(port)
     check(place.server.wait_for_line("event=version version=3 ", SECONDS_MAX),
           "the device trains:\n" + "\n".join([*device.lines, *place.server.lines]))
@@ -126,7 +129,7 @@ def check_training(place, balancers):
 
 def check_refusals(place, balancers):
     place.serve("")
-    place.connect(place.balance(with_header=True))
+    place.connect(place.balance(with_checks=False))  # a check has a header as well
     refused = wait(place.server, "balancer_not_named")
     check(refused["peer"].startswith("127.0.0.1:") and refused["key"] == "server.balancers", str(refused))
     place.server.stop()
