@@ -1732,7 +1732,7 @@ retry_max_ms = 5
         # reasons.
         others = {"connections_accepted", "accept_failures", "sessions_established", "devices_registered",
                   "frames_received", "frames_sent", "wire_bytes_received", "wire_bytes_sent", "store_failures",
-                  "fault_lines_dropped", "places_yielded", "sessions_renewed",
+                  "fault_lines_dropped", "places_yielded", "sessions_renewed", "balancer_checks",
                   "claims_granted", "keys_changed",
                   "updates_folded", "updates_late", "updates_partial", "updates_refused",
                   "updates_without_time", "updates_loss_not_finite", "updates_clipped", "lines_not_finite",
