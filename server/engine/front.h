@@ -102,7 +102,10 @@ class Front {
   // False: the reply is to no call of this front.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
-  uint64_t next_tick_ms() const { return std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}); }
+  // UINT64_MAX: the front is in trouble.
+  uint64_t next_tick_ms() const {
+    return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
+  }
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
@@ -110,7 +113,8 @@ class Front {
   const FrontCounters& counters() const { return counters_; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
-  // With any trouble the front judges nothing and commits nothing any more.
+  // With any trouble the front judges nothing and calls nobody any more. Its sessions end, also those that come, so
+  // that their devices dial another node.
   NodeTrouble trouble() const { return trouble_; }
   void plant_for_test(FrontPlant plant) { plant_ = plant; }
 
@@ -161,6 +165,7 @@ class Front {
   uint64_t time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
   void join();
+  void break_off(NodeTrouble trouble);
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);
   bool is_answered(const EngineReply& reply) const;
