@@ -54,7 +54,8 @@ inline constexpr size_t kLoadDevicesMax = 64;
 // a second are nothing to an engine.
 inline constexpr uint64_t kVersionPollMs = 100;
 
-// The same while the open version is sealed, ms. Reason: publishing takes some ten ms, and all devices wait for it.
+// The same while the open version is sealed, ms. Reason: all devices wait for its publication. That takes some ten ms
+// where the leader reads its sums by one call, and a few ms more by each further one.
 inline constexpr uint64_t kSealedPollMs = 20;
 
 struct FrontAction {
@@ -164,8 +165,8 @@ class Front {
   // ---- Calls: server/engine/front.cc ----
   uint64_t time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
-  void join();
   void break_off(NodeTrouble trouble);
+  void join();
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);
   bool is_answered(const EngineReply& reply) const;
