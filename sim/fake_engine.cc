@@ -273,7 +273,7 @@ void FakeEngine::answer(const Call& call) {
 
 void FakeEngine::fail_over(size_t lost_count, uint64_t back_ms) {
   ++counters_.failovers;
-  back_ms_ += back_ms;
+  back_ms_ = back_ms;
   for (Call& call : calls_) {
     call.at_ms = kNever;  // what has not reached the old primary is lost with it
     call.is_lost = true;
