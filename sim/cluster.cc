@@ -22,6 +22,8 @@ constexpr uint64_t kPauseMostMs = 2000;
 constexpr uint64_t kLeaderPauseMostMs = 4 * kLeaseMs;
 // Transactions that an asynchronous standby lacks, at most.
 constexpr uint64_t kAsyncLostMax = 6;
+// The standby's clock is behind the primary's by so much, ms. Reason: they are to be within a second.
+constexpr uint64_t kStandbyBackMs = 500;
 // After the last fault every device stands at the last version within so much virtual time: a node's boot, a leader's
 // lease, an answer deadline and a back-off, for each of the versions that are left.
 constexpr uint64_t kClusterCalmMaxMs = 180'000;
@@ -167,7 +169,10 @@ bool Cluster::inject_into(ClusterFault fault) {
     case ClusterFault::kLeaderPause:
       return pause_node(leader, dice_.between(1, kLeaderPauseMostMs));
     case ClusterFault::kFailover:
-      engine_.fail_over(options_.plant == ClusterPlant::kAsyncFailover ? dice_.between(1, kAsyncLostMax) : 0);
+      // To the standby, whose clock is behind, and back. Virtual time has to be beyond that.
+      standby_back_ms_ = standby_back_ms_ == 0 && now_ms_ >= 2 * kStandbyBackMs ? kStandbyBackMs : 0;
+      engine_.fail_over(options_.plant == ClusterPlant::kAsyncFailover ? dice_.between(1, kAsyncLostMax) : 0,
+                        standby_back_ms_);
       return true;
     default:
       return false;

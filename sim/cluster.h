@@ -184,6 +184,7 @@ class Cluster {
   EventQueue<Kind> events_;
   uint64_t now_ms_ = 0;
   uint64_t wake_ms_ = UINT64_MAX;
+  uint64_t standby_back_ms_ = 0;  // of the engine's clock, as the last fail-over has left it
   uint64_t next_session_ = 1;
   ClusterOracle oracle_;
   FakeEngine engine_;

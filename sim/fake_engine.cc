@@ -271,8 +271,9 @@ void FakeEngine::answer(const Call& call) {
   }
 }
 
-void FakeEngine::fail_over(size_t lost_count) {
+void FakeEngine::fail_over(size_t lost_count, uint64_t back_ms) {
   ++counters_.failovers;
+  back_ms_ = back_ms;
   for (Call& call : calls_) {
     call.at_ms = kNever;  // what has not reached the old primary is lost with it
     call.is_lost = true;
@@ -310,7 +311,7 @@ void FakeEngine::tell(const Call& call) const {
     return;
   }
   if (call.verb == Verb::kCommit) {
-    watch_->on_batch(call.node, call.batch, now_ms_);
+    watch_->on_batch(call.node, call.batch, clock_ms());
   } else if (call.verb == Verb::kPublish) {
     watch_->on_published(call.node, tables_->lease, call.next);
   }
@@ -353,7 +354,7 @@ EngineReply FakeEngine::transact(const Call& call) {
       publish(call, &reply);
       break;
     case Verb::kReadVersions:
-      reply.engine_ms = now_ms_;
+      reply.engine_ms = clock_ms();
       for (const PublishedVersion& one : tables.versions) {
         if (one.version >= call.version) {
           reply.versions.push_back(one);
@@ -416,12 +417,12 @@ void FakeEngine::resolve(const std::string& node, const EngineBatch& batch, Engi
 
 void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
   LeaseRow& lease = tables_->lease;
-  if (lease.node != node && now_ms_ < lease.until_ms) {
+  if (lease.node != node && clock_ms() < lease.until_ms) {
     reply->outcome = EngineOutcome::kCut;
   } else {
     lease.term += lease.node == node ? 0 : 1;
     lease.node = node;
-    lease.until_ms = now_ms_ + options_.lease_ms;
+    lease.until_ms = clock_ms() + options_.lease_ms;
   }
   reply->lease = lease;
 }

@@ -90,7 +90,8 @@ class FakeEngine {
   void pause(const std::string& node, uint64_t until_ms);
   // Calls that are under way become unknown, executed or not. lost_count: so many of the last transactions are undone,
   // as by an asynchronous standby: 0 of a sound engine.
-  void fail_over(size_t lost_count = 0);
+  // back_ms: the clock that takes over is behind virtual time by so much.
+  void fail_over(size_t lost_count = 0, uint64_t back_ms = 0);
 
   const FakeEngineCounters& counters() const { return counters_; }
   // The rows as they are, past all delays, for a test's own sums.
@@ -103,6 +104,7 @@ class FakeEngine {
   struct Call;
   class Node;
 
+  uint64_t clock_ms() const { return now_ms_ - back_ms_; }
   Fault draw_fault();
   void submit(Call call);
   void answer(const Call& call);
@@ -123,6 +125,7 @@ class FakeEngine {
   EngineWatch* watch_ = nullptr;
   RandomStream draw_;
   uint64_t now_ms_ = 0;
+  uint64_t back_ms_ = 0;  // of the engine's clock
   std::unique_ptr<Tables> tables_;
   std::vector<Tables> history_;  // before each of the last transactions, for fail_over()
   std::vector<Call> calls_;      // under way

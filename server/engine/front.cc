@@ -22,6 +22,10 @@ void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& messa
     refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
+  if (trouble_ != NodeTrouble::kNone) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+    return;
+  }
   const auto [known, is_new] =
       sessions_.try_emplace(id, Session{device, false, false, Intake(value_count_max(run_.parameters())), {}});
   Session& session = known->second;
@@ -143,6 +147,9 @@ void Front::advance(SessionId id, uint64_t now_ms) {
 }
 
 void Front::on_tick(uint64_t now_ms) {
+  if (trouble_ != NodeTrouble::kNone) {
+    return;
+  }
   if (now_ms >= poll_ms_) {
     ask_versions(now_ms);
   }
@@ -154,7 +161,18 @@ void Front::on_tick(uint64_t now_ms) {
   }
 }
 
+// What is under way may be answered still, and nobody waits for it.
+void Front::break_off(NodeTrouble trouble) {
+  trouble_ = trouble;
+  while (!sessions_.empty()) {
+    refuse(sessions_.begin()->first, gs_Reason_REASON_STORAGE);
+  }
+}
+
 bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
+  if (trouble_ != NodeTrouble::kNone) {
+    return reply.ticket == versions_ticket_ || reply.ticket == loads_ticket_ || reply.ticket == ticket_;
+  }
   if (reply.ticket == versions_ticket_) {
     versions_ticket_ = 0;
     take_versions(reply, now_ms);
@@ -199,7 +217,7 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
   judge_again(&gathered_);
   for (const PublishedVersion& version : reply.versions) {
     if (run_.follow(version) != Status::kOk) {
-      trouble_ = NodeTrouble::kUnfit;
+      break_off(NodeTrouble::kUnfit);
       return;
     }
   }
@@ -327,7 +345,7 @@ bool Front::is_behind(const EngineReply& reply) const {
 
 void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
   if (is_behind(reply)) {
-    trouble_ = NodeTrouble::kRestored;
+    break_off(NodeTrouble::kRestored);
     return;
   }
   if (phase_ != Phase::kReloading && reply.outcome != EngineOutcome::kUnknown) {

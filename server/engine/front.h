@@ -54,7 +54,8 @@ inline constexpr size_t kLoadDevicesMax = 64;
 // a second are nothing to an engine.
 inline constexpr uint64_t kVersionPollMs = 100;
 
-// The same while the open version is sealed, ms. Reason: publishing takes some ten ms, and all devices wait for it.
+// The same while the open version is sealed, ms. Reason: all devices wait for its publication. That takes some ten ms
+// where the leader reads its sums by one call, and a few ms more by each further one.
 inline constexpr uint64_t kSealedPollMs = 20;
 
 struct FrontAction {
@@ -102,7 +103,10 @@ class Front {
   // False: the reply is to no call of this front.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
-  uint64_t next_tick_ms() const { return std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}); }
+  // UINT64_MAX: the front is in trouble.
+  uint64_t next_tick_ms() const {
+    return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
+  }
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
@@ -110,7 +114,8 @@ class Front {
   const FrontCounters& counters() const { return counters_; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
-  // With any trouble the front judges nothing and commits nothing any more.
+  // With any trouble the front judges nothing and calls nobody any more. Its sessions end, also those that come, so
+  // that their devices dial another node.
   NodeTrouble trouble() const { return trouble_; }
   void plant_for_test(FrontPlant plant) { plant_ = plant; }
 
@@ -160,6 +165,7 @@ class Front {
   // ---- Calls: server/engine/front.cc ----
   uint64_t time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
+  void break_off(NodeTrouble trouble);
   void join();
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);

@@ -295,8 +295,9 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
   const RunView run = view();
   RunLedger& ledger = run_.ledger();
   Device& device = devices_.at(decision->change.device);
-  // The task may be of a node whose clock is ahead of the engine's, and this one's may be behind it.
-  const uint64_t latest_ms = now_ms + 2 * kClockErrorMaxMs;
+  // The task may be of a node whose clock is ahead of the engine's, and this one's may be behind it. It may also be of
+  // the engine's clock before a fail-over.
+  const uint64_t latest_ms = now_ms + 2 * kClockErrorMaxMs + clock_.set_back_ms(device.row.task.issued_ms);
   gs_Reason fault = find_head_fault(run, device.row, upload, ledger.digest_of(upload.base_version), latest_ms);
   if (fault == gs_Reason_REASON_NONE) {
     fault = decode_upload(upload, &values_);

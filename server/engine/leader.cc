@@ -21,6 +21,10 @@ void Leader::on_tick(uint64_t now_ms) {
   if (!may_call() || now_ms < due_ms_) {
     return;
   }
+  if (is_publishing_ && publish_term_ != term_) {
+    is_publishing_ = false;
+    give_up_version();
+  }
   if (is_publishing_) {
     call(Verb::kPublish);
   } else if (is_behind_) {
@@ -41,7 +45,8 @@ void Leader::call(Verb verb) {
   verb_ = verb;
   switch (verb) {
     case Verb::kVersions:
-      ticket_ = engine_.read_versions(run_.version() + 1);
+      // Where the version is over, the one that stands here is asked for too: the engine has it still, or was restored.
+      ticket_ = engine_.read_versions(run_.version() + (is_over_ ? 0 : 1));
       return;
     case Verb::kProgress:
       ticket_ = engine_.read_progress(run_.version());
@@ -104,13 +109,14 @@ void Leader::take(const EngineReply& reply, uint64_t now_ms) {
 
 // ---- Lease ----
 
-// An answer that was lost changes nothing: what the node then does is cut if its term is over.
+// An answer that was lost changes nothing: what the node then does is cut if its term is over. A cut may tell of a term
+// that the standby lacks. So only a term that was held proves that the engine has lost something.
 void Leader::on_lease(const EngineReply& reply) {
   if (reply.outcome == EngineOutcome::kUnknown || reply.ticket < lease_known_) {
     return;
   }
   lease_known_ = reply.ticket;
-  if (reply.lease.term < term_) {
+  if (reply.lease.term < held_term_) {
     break_off(NodeTrouble::kRestored);
     return;
   }
@@ -122,11 +128,12 @@ void Leader::on_lease(const EngineReply& reply) {
     deadline_ms_ = 0;
   }
   if (!is_held && is_leading_ && is_stale_planted_) {
-    term_ = reply.lease.term;
+    term_ = publish_term_ = reply.lease.term;
     return;
   }
   is_leading_ = is_held;
   term_ = reply.lease.term;
+  held_term_ = is_held ? term_ : held_term_;
 }
 
 // ---- Versions ----
@@ -135,18 +142,24 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
-  if (std::exchange(is_over_, false) && reply.versions.empty()) {
-    break_off(NodeTrouble::kRestored);
+  const uint32_t first_version = run_.version();
+  const bool was_over = std::exchange(is_over_, false);
+  if (was_over && first_version > 0 && reply.versions.empty()) {
+    break_off(NodeTrouble::kRestored);  // it was read, or published here: either has waited for the standby
     return;
   }
   for (const PublishedVersion& version : reply.versions) {
-    if (run_.follow(version) != Status::kOk) {
+    if (version.version > first_version && run_.follow(version) != Status::kOk) {
       break_off(NodeTrouble::kUnfit);
       return;
     }
   }
   is_behind_ = false;
-  if (deadline_ms_ == 0 || !reply.versions.empty()) {
+  const bool is_new = run_.version() > first_version;
+  if (was_over && !is_new) {
+    due_ms_ = now_ms + kProgressPollMs;  // the look told of a version that a fail-over has lost
+  }
+  if (deadline_ms_ == 0 || is_new) {
     begin_time(now_ms);
   }
 }
@@ -265,6 +278,7 @@ void Leader::close_round() {
   next_ = run_.close();
   next_bytes_ = {next_.version, encode_published(next_, trigger_)};
   is_publishing_ = true;
+  publish_term_ = term_;
   call(Verb::kPublish);
 }
 

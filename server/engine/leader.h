@@ -108,10 +108,11 @@ class Leader {
   CallPause pause_;
   uint64_t renew_ms_ = 0;
   uint64_t term_ = 0;
+  uint64_t held_term_ = 0;  // the newest that was this node's, by an answer that waits for the standby
   bool is_leading_ = false;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_behind_ = true;     // versions are to be read before anything is decided
-  bool is_over_ = false;      // the version that stands here is not the open one, so that there is one behind it
+  bool is_over_ = false;      // the version that stands here is not the open one, by a look that does not wait
   uint64_t deadline_ms_ = 0;  // 0: not begun; UINT64_MAX: the version is stalled
   uint32_t extension_count_ = 0;
   bool is_stalled_ = false;
@@ -123,6 +124,7 @@ class Leader {
   PublishedVersion next_bytes_;
   uint64_t next_sum_count_ = 0;
   bool is_publishing_ = false;  // until it is known whether that happened
+  uint64_t publish_term_ = 0;   // what was made in a term ends with it: the engine may have other sums by the next one
   bool is_stale_planted_ = false;
 };
 

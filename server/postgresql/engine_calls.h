@@ -39,8 +39,9 @@ enum class EngineVerb : uint8_t {
 struct EngineStatement {
   const char* name;
   const char* text;
-  // Whether what its answer tells has to be on the standby first. It then writes something wherever it tells something,
-  // so that its commit waits.
+  // Whether what its answer tells has to be on the standby first. It then writes or locks a row wherever it tells
+  // something, so that its commit waits. But take_lease that is cut does not, nor does read_versions that finds none:
+  // a node concludes nothing from these but what it knew to be durable.
   bool has_to_wait;
 };
 // By the number of the verb.

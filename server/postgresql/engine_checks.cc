@@ -41,7 +41,8 @@ Objection check_schema(const EngineFacts& facts, const EngineDemands& demands) {
            "or start this node again.";
   }
   if (!facts.has_run) {
-    return "the engine does not know run " + std::to_string(demands.run) + ". Start the run on this engine first.";
+    return "the engine does not know run " + std::to_string(demands.run) +
+           ". Bring it there by gradstream engine import.";
   }
   return {};
 }

@@ -54,7 +54,8 @@ TEST(EngineChecks, RefuseByName) {
       {[](EngineFacts& facts) { facts.schema_version = 0; }, "of version 0, and this release needs 1",
        "Bring the schema"},
       {[](EngineFacts& facts) { facts.incarnation = "y"; }, "(incarnation y, and x before)", "Correct the address"},
-      {[](EngineFacts& facts) { facts.has_run = false; }, "does not know run 7", "Start the run on this engine"},
+      {[](EngineFacts& facts) { facts.has_run = false; }, "does not know run 7",
+       "Bring it there by gradstream engine import"},
   };
   for (const Case& one : cases) {
     EngineFacts facts = good_facts();

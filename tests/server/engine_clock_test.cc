@@ -26,6 +26,27 @@ TEST(EngineClock, TakesTheNewestAnswer) {
   EXPECT_EQ(clock.at(2001), 6300U);
 }
 
+TEST(EngineClock, TellsByHowMuchItWasSetBack) {
+  EngineClock clock;
+  clock.ask(1000);
+  clock.answer(1002, 50'000);
+  clock.ask(2000);
+  clock.answer(2040, 51'000);  // its way back was slow: that explains the 19 ms
+  EXPECT_EQ(clock.set_back_ms(0), 0U);
+  clock.ask(3000);
+  clock.answer(3002, 22'000);
+  const uint64_t back_ms = 29'981;
+  EXPECT_EQ(clock.set_back_ms(0), back_ms);
+  EXPECT_EQ(clock.set_back_ms(51'983), back_ms) << "issued until then, by the clock before";
+  EXPECT_EQ(clock.set_back_ms(51'983 + 2 * kClockErrorMaxMs), 0U) << "the new clock has come there";
+  clock.ask(4000);
+  clock.answer(4002, 13'000);  // once more
+  EXPECT_EQ(clock.set_back_ms(0), back_ms + 10'000);
+  clock.ask(5000);
+  clock.answer(5002, 60'000);  // and on
+  EXPECT_EQ(clock.at(5001), 60'000U);
+}
+
 TEST(EngineClock, LearnsNothingFromAnAnswerThatTookLong) {
   EngineClock clock;
   clock.ask(1000);

@@ -474,7 +474,8 @@ TEST_F(EnginePostgres, RefusesADatabaseThatIsNotItsOwn) {
   };
   PostgresOptions options = harness.options("a");
   options.run = 4'000'000'000U;
-  EXPECT_EQ(trouble_of(options), "the engine does not know run 4000000000. Start the run on this engine first.");
+  EXPECT_EQ(trouble_of(options),
+            "the engine does not know run 4000000000. Bring it there by gradstream engine import.");
   options = harness.options("a");
   options.server += " dbname=template1";
   EXPECT_EQ(trouble_of(options).substr(0, 46), "the engine's database has no schema gradstream");

@@ -107,6 +107,32 @@ TEST(FrontDecisions, ARefusedTaskEndsAndItsDeviceWaits) {
   EXPECT_EQ(engine.engine().row(1).judged.reason, gs_Reason_REASON_OUT_OF_MEMORY);
 }
 
+// The engine fails over to a server whose clock is behind. What had time by the clock before has a good verdict, and
+// what had none has none still.
+TEST(FrontDecisions, AnEnginesClockThatIsSetBackRefusesNoHonestUpdate) {
+  constexpr uint64_t kStartMs = 1'000'000;
+  constexpr uint64_t kWorkMs = 100'000;
+  FakeHarness engine;
+  RunParameters parameters = scalar_parameters();
+  parameters.trigger->step_time_min_us = static_cast<uint32_t>(kWorkMs * 1000 / parameters.local->local_step_count);
+  engine.engine().advance(kStartMs);
+  TestNode node(&engine, "a", parameters);
+  const gs_Task honest = node.join(1);
+  engine.engine().advance(kStartMs + kWorkMs + 1000);
+  node.pass(kWorkMs + 1000);
+  const gs_Task hasty = node.join(2);
+  engine.engine().fail_over(0, kWorkMs / 2);
+  engine.settle();
+  node.pass(kVersionPollMs);
+  node.upload(1, honest);
+  node.upload(2, hasty);
+  node.settle();
+  ASSERT_NE(node.ack(1), nullptr);
+  EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+  ASSERT_NE(node.ack(2), nullptr);
+  EXPECT_EQ(node.ack(2)->reason, gs_Reason_REASON_NO_TIME);
+}
+
 // An update that the run cannot take has a verdict too, and adds nothing.
 TEST(FrontDecisions, ABadUpdateIsRefusedByName) {
   FakeHarness engine;

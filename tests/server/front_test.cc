@@ -238,6 +238,34 @@ TEST(Front, NoticesAnEngineThatWasRestored) {
   }
 }
 
+// A version that this node cannot read: its sessions end, so that their devices dial another node, and it asks no more.
+TEST(Front, InTroubleItServesNobody) {
+  FakeHarness engine;
+  TestNode node(&engine, "a", scalar_parameters());
+  node.join(1);
+  const std::unique_ptr<EngineNode> other = engine.connect("b");
+  const uint64_t term = engine.wait(*other, other->take_lease()).lease.term;
+  ASSERT_EQ(engine.wait(*other, other->seal(term, 0)).outcome, EngineOutcome::kCommitted);
+  ASSERT_EQ(engine.wait(*other, other->publish(term, 0, {1, {4, 5}})).outcome, EngineOutcome::kCommitted);
+  engine.fault("a", Fault::kAnswer);
+  node.hello(2);  // its row is lost, and is to be asked for again
+  node.sent.clear();
+  node.pass(kVersionPollMs);
+  EXPECT_EQ(node.front.trouble(), NodeTrouble::kUnfit);
+  EXPECT_EQ(node.front.next_tick_ms(), UINT64_MAX);
+  const uint64_t executed = engine.engine().counters().executed;
+  node.pass(60'000);
+  node.hello(3);
+  node.settle();
+  EXPECT_EQ(engine.engine().counters().executed, executed) << "it asks the engine nothing";
+  ASSERT_EQ(node.sent.size(), 3U);
+  for (uint32_t i = 0; i < node.sent.size(); ++i) {
+    EXPECT_TRUE(node.sent[i].is_close);
+    EXPECT_EQ(node.sent[i].session, TestNode::session(i + 1));
+    EXPECT_EQ(node.sent[i].reason, gs_Reason_REASON_STORAGE);
+  }
+}
+
 // Two nodes whose clocks are hours apart serve one device: its row has the engine's times.
 TEST(Front, WritesTheEnginesTimeIntoRows) {
   constexpr uint64_t kHourMs = 3'600'000;

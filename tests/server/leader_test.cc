@@ -327,6 +327,102 @@ TEST(Leader, NoticesAnEngineThatWasRestored) {
   }
 }
 
+// A term that only a lease held by another told of: that answer does not wait for the standby, which may lack the term.
+TEST(Leader, ATermThatItNeverHeldMayBeGone) {
+  FakeHarness engine;
+  const std::unique_ptr<EngineNode> rival = engine.connect("m");
+  TestLeader leader(&engine, "l", scalar_parameters());
+  leader.tick(1000);
+  engine.pass_lease();
+  ASSERT_EQ(engine.wait(*rival, rival->take_lease()).lease.term, 2U);
+  leader.tick(2000);
+  EXPECT_FALSE(leader.leader.is_leading());
+  engine.engine().fail_over(1);
+  leader.tick(3000);
+  EXPECT_EQ(leader.leader.trouble(), NodeTrouble::kNone);
+  EXPECT_TRUE(leader.leader.is_leading());
+  EXPECT_EQ(engine.engine().lease().term, 1U);
+}
+
+// The same of a version that is over by a look at the progress: the version behind it may be gone.
+TEST(Leader, AVersionThatItNeverReadMayBeGone) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  const std::unique_ptr<EngineNode> rival = engine.connect("m");
+  const auto publish_by = [&](uint32_t device, uint64_t now_ms) {
+    node.upload(device, node.join(device));
+    node.settle();
+    leader.tick(now_ms);
+    node.pass(kVersionPollMs);
+  };
+  leader.tick(1000);
+  for (const uint32_t version : {0U, 1U}) {
+    ASSERT_EQ(engine.engine().open_version(), version);
+    const uint64_t now_ms = 1900 + uint64_t{10'000} * version;
+    leader.tick(now_ms - 500);
+    engine.pass_lease();
+    const uint64_t term = engine.wait(*rival, rival->take_lease()).lease.term;
+    ASSERT_EQ(engine.wait(*rival, rival->seal(term, version)).outcome, EngineOutcome::kCommitted);
+    ASSERT_EQ(engine.wait(*rival, rival->publish(term, 0, {version + 1, {4, 5}})).outcome, EngineOutcome::kCommitted);
+    leader.leader.on_tick(now_ms);
+    leader.answer(1, now_ms);  // looks; it asks for the versions then
+    engine.engine().fail_over(3);
+    leader.tick(now_ms);
+    leader.tick(now_ms + 50);
+    EXPECT_EQ(leader.leader.trouble(), NodeTrouble::kNone);
+    publish_by(version, now_ms + 200);
+    EXPECT_EQ(leader.leader.counters().published, version + 1) << "it goes on";
+  }
+}
+
+// What it has made of the sums of an older term is not published in a later one: it reads them anew.
+TEST(Leader, APublicationEndsWithItsTerm) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine, other_engine;
+  TestNode a(&engine, "a", parameters);
+  TestNode b(&engine, "b", parameters);
+  TestNode only(&other_engine, "b", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  TestLeader other(&other_engine, "l", parameters);
+  const std::unique_ptr<EngineNode> rival = engine.connect("m");
+  leader.tick(1000);
+  const gs_Task one = a.join(1);
+  const gs_Task two = b.join(2);
+  a.upload(1, one);
+  a.settle();
+  leader.leader.on_tick(1900);
+  leader.answer(3, 1900);
+  engine.fault("l", EngineFault::kNever);  // of the publication
+  leader.answer(1, 1900);
+  engine.settle();
+  engine.engine().fail_over(2);  // seal and update are lost
+  b.upload(2, two);
+  b.settle();
+  engine.pass_lease();
+  const uint64_t term = engine.wait(*rival, rival->take_lease()).lease.term;
+  ASSERT_EQ(engine.wait(*rival, rival->seal(term, 0)).outcome, EngineOutcome::kCommitted);
+  engine.pass_lease();
+  leader.leader.on_tick(3000);
+  engine.settle();
+  leader.hear();
+  ASSERT_EQ(leader.heard.size(), 2U);
+  leader.heard.push_back(leader.heard.front());  // that nobody knows of the publication comes behind the new term
+  leader.heard.pop_front();
+  leader.tick(3000);
+  leader.tick(3200);
+  EXPECT_EQ(leader.leader.counters().unknown, 1U);
+  EXPECT_EQ(leader.leader.counters().terms, 2U);
+  EXPECT_EQ(leader.leader.counters().published, 1U);
+  only.upload(2, only.join(2));
+  only.settle();
+  other.tick(1000);
+  other.tick(1200);
+  ASSERT_EQ(other.leader.run().version(), 1U);
+  EXPECT_EQ(leader.leader.run().ledger().digest(), other.leader.run().ledger().digest()) << "of what is in";
+}
+
 // A node that cannot read a sum or a version lets go of its lease: a node that can leads then.
 TEST(Leader, ANodeThatCannotReadLeadsNoMore) {
   for (const bool is_version : {false, true}) {
