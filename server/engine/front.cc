@@ -118,7 +118,7 @@ void Front::go_on(uint64_t now_ms) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
-    advance(id, time(now_ms));
+    advance(id, engine_time(now_ms));
   }
   send_loads();
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
@@ -258,7 +258,7 @@ void Front::take_loads(const EngineReply& reply, uint64_t now_ms) {
     }
     devices_.at(device).row = reply.rows[i++];
     if (sessions_.contains(item.session)) {
-      judge_hello_of(item, time(now_ms));
+      judge_hello_of(item, engine_time(now_ms));
     }
     if (!gathered_.contains(device)) {
       release(device);

@@ -163,7 +163,7 @@ class Front {
   };
 
   // ---- Calls: server/engine/front.cc ----
-  uint64_t time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
+  uint64_t engine_time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
   void break_off(NodeTrouble trouble);
   void join();
