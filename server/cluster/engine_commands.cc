@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "server/postgresql/engine_address.h"
 #include "server/postgresql/engine_admin.h"
 
 namespace gradstream {
@@ -69,7 +70,7 @@ int open_engine(const CommonOptions& options, std::unique_ptr<OpenedEngine>* out
   if (config.engine.address.empty()) {
     return fail(kExitConfig,
                 "engine.address is empty: it names the PostgreSQL database of the cluster, such as "
-                "\"postgresql://gradstream@db1,db2/fleet?target_session_attrs=read-write\"");
+                "\"postgresql://gradstream@db1,db2/fleet?target_session_attrs=read-write&sslmode=verify-full\"");
   }
   if (const Objection objection = check_engine_address(config.engine.address)) {
     return fail(kExitConfig, "engine.address: " + objection.sentence);
@@ -89,6 +90,10 @@ Objection trouble_of(const EngineReport& report, EngineDurability durability) {
   EngineFacts facts = report.facts;
   facts.has_run = true;
   return check_engine(facts, demands);
+}
+
+Objection secrecy_of(const OpenedEngine& engine, const EngineReport& report) {
+  return check_secrecy(report.has_tls, report.primary, engine.config.engine.address);
 }
 
 int engine_init(const CommonOptions& options) {

@@ -33,6 +33,8 @@ struct OpenedEngine {
 int open_engine(const CommonOptions& options, std::unique_ptr<OpenedEngine>* out);
 // What nodes would say of the engine, of whichever run.
 Objection trouble_of(const EngineReport& report, EngineDurability durability);
+// Objects to a way to the server on which others could read the keys of the devices.
+Objection secrecy_of(const OpenedEngine& engine, const EngineReport& report);
 // Prints an objection of the session; the exit code.
 int fail_engine(const EngineSession& session, const Objection& objection);
 

@@ -16,21 +16,22 @@
 #include "server/program/replay.h"
 #include "server/rules/partial_sum.h"
 #include "server/rules/record.h"
+#include "server/store/database_lock.h"
 #include "server/store/fleet_copy.h"
 #include "server/store/journal_table.h"
 
 namespace gradstream {
 namespace {
 
-// Of a new database, which goes with its logs unless it is kept.
+constexpr const char* kFilesOfDatabase[] = {"", "-wal", "-shm"};
+
+// A new database, which goes with its log unless it is kept. Nobody else makes one of this name meanwhile.
 class NewDatabase {
  public:
-  explicit NewDatabase(std::string path) : path_(std::move(path)) {}
+  explicit NewDatabase(std::string path) : path_(std::move(path)) { remove(); }  // of an export that did not end
   ~NewDatabase() {
     database = nullptr;
-    for (const char* const end : {"-wal", "-shm", ".lock", ""}) {
-      ::unlink((path_ + end).c_str());
-    }
+    remove();
   }
   NewDatabase(const NewDatabase&) = delete;
   NewDatabase& operator=(const NewDatabase&) = delete;
@@ -38,8 +39,37 @@ class NewDatabase {
   std::unique_ptr<SqliteDatabase> database = std::make_unique<SqliteDatabase>();
 
  private:
+  void remove() const {
+    for (const char* const end : kFilesOfDatabase) {
+      ::unlink((path_ + end).c_str());
+    }
+  }
   const std::string path_;
 };
+
+// Objects to files of that name. Reason: SQLite would take a log that was left behind for that of the new database.
+Objection find_old_file(const std::string& to) {
+  for (const char* const end : kFilesOfDatabase) {
+    if (const std::string path = to + end; ::access(path.c_str(), F_OK) == 0) {
+      return path + " exists; remove it, or give another name";
+    }
+  }
+  return {};
+}
+
+// Keeps the name for this export. kExitOk, or an error already printed.
+int take_name(const std::string& to, DatabaseLock* lock) {
+  if (const Objection taken = lock->take(to)) {
+    DatabaseOwner owner;
+    const Objection unknown = DatabaseLock::probe(to, &owner);
+    return fail(kExitFile, !unknown && owner.is_held
+                               ? "another export, or a server, is at work on " + to + ", process " +
+                                     std::to_string(owner.process) + "; wait for its end, or give another name"
+                               : taken.sentence);
+  }
+  const Objection old = find_old_file(to);  // another export may have ended just now
+  return old ? fail(kExitFile, old.sentence) : int{kExitOk};
+}
 
 // The run as a single server would have made it.
 struct MadeRun {
@@ -126,7 +156,8 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
   }
   if (!stored.leader.empty()) {
     return fail(kExitDatabase, name + " is led by node " + stored.leader +
-                                   ", and would go on in two places; stop all nodes, and export it then");
+                                   ", or was in the last 10 s, and would go on in two places; stop all nodes, wait "
+                                   "10 s, and export it then");
   }
   if (!stored.sums.empty() && !closes) {
     return fail(kExitDatabase, name +
@@ -195,34 +226,9 @@ int write_run(const EngineStored& stored, const MadeRun& made, SqliteDatabase& d
   return kExitOk;
 }
 
-}  // namespace
-
-int engine_export(const CommonOptions& options, const std::string& to, bool closes) {
-  if (const Objection fault = find_out_fault("--to", to)) {
-    return fail(kExitUsage, fault.sentence);
-  }
-  if (::access(to.c_str(), F_OK) == 0) {
-    return fail(kExitFile, to + " exists; remove it, or give another name");
-  }
-  std::unique_ptr<OpenedEngine> engine;
-  if (const int code = open_engine(options, &engine); code != kExitOk) {
-    return code;
-  }
-  EngineReport report;
-  EngineStored stored;
-  EngineReader reader(engine->session);
-  bool is_there = false;
-  Objection objection = read_engine_report(engine->session, &report);
-  objection = objection ? objection : trouble_of(report, engine->durability);
-  objection = objection ? objection : reader.read_run(&stored, &is_there);
-  if (objection) {
-    return fail_engine(engine->session, objection);
-  }
-  if (!is_there) {
-    return fail(kExitNotFound, "the engine has no run that can be exported; gradstream engine import brings one");
-  }
-  MadeRun made;
-  if (const int code = make_run(reader, engine->session, stored, closes, &made); code != kExitOk) {
+int write_file(const std::string& to, const EngineStored& stored, const MadeRun& made) {
+  DatabaseLock lock;
+  if (const int code = take_name(to, &lock); code != kExitOk) {
     return code;
   }
   NewDatabase fresh(to + ".partial");
@@ -237,6 +243,43 @@ int engine_export(const CommonOptions& options, const std::string& to, bool clos
   fresh.database = nullptr;  // its log goes into the file
   if (const int cause = rename_durably(fresh.path().c_str(), to.c_str()); cause != 0) {
     return fail(kExitFile, "cannot rename " + fresh.path() + ": " + cause_text(cause) + "; check that disk");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int engine_export(const CommonOptions& options, const std::string& to, bool closes) {
+  if (const Objection fault = find_out_fault("--to", to)) {
+    return fail(kExitUsage, fault.sentence);
+  }
+  if (const Objection old = find_old_file(to)) {
+    return fail(kExitFile, old.sentence);
+  }
+  std::unique_ptr<OpenedEngine> engine;
+  if (const int code = open_engine(options, &engine); code != kExitOk) {
+    return code;
+  }
+  EngineReport report;
+  EngineStored stored;
+  EngineReader reader(engine->session, engine->durability);
+  bool is_there = false;
+  Objection objection = read_engine_report(engine->session, &report);
+  objection = objection ? objection : trouble_of(report, engine->durability);
+  objection = objection ? objection : secrecy_of(*engine, report);
+  objection = objection ? objection : reader.read_run(&stored, &is_there);
+  if (objection) {
+    return fail_engine(engine->session, objection);
+  }
+  if (!is_there) {
+    return fail(kExitNotFound, "the engine has no run that can be exported; gradstream engine import brings one");
+  }
+  MadeRun made;
+  if (const int code = make_run(reader, engine->session, stored, closes, &made); code != kExitOk) {
+    return code;
+  }
+  if (const int code = write_file(to, stored, made); code != kExitOk) {
+    return code;
   }
   OutputLine()
       .add("run", uint64_t{stored.plan.run})

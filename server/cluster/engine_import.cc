@@ -33,10 +33,11 @@ std::string name_of_run(const RunRow& row) { return "run " + std::to_string(row.
 
 // kExitOk, or an error already printed.
 int open_source(const std::string& from, uint32_t run, SourceRun* out) {
-  if (const Objection taken = is_database_there(from) ? out->lock.take(from) : "") {
+  SqliteOptions options;
+  options.is_locked_here = is_database_there(from);
+  if (const Objection taken = options.is_locked_here ? out->lock.take(from) : "") {
     return fail(kExitDatabase, taken.sentence + "; a run goes into an engine while no server runs");
   }
-  SqliteOptions options;
   options.path = from;
   options.may_create = false;
   options.check_integrity = true;
@@ -167,7 +168,8 @@ int engine_import(const CommonOptions& options, const std::string& from, uint32_
   EngineReport report;
   Objection objection = read_engine_report(engine->session, &report);
   objection = objection ? objection : trouble_of(report, engine->durability);
-  EngineImport import(engine->session);
+  objection = objection ? objection : secrecy_of(*engine, report);
+  EngineImport import(engine->session, engine->durability);
   objection = objection ? objection : import.begin(plan_of(source.row));
   objection = objection ? objection : import.add_fleet(rows_of(source.fleet.devices), rows_of(source.fleet.claims));
   objection = objection ? objection : add_versions(source, journal, &import);

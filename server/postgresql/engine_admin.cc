@@ -121,19 +121,25 @@ Objection make_engine(EngineSession& session, EngineDurability durability) {
   if (Objection objection = session.execute(engine_schema_text())) {
     return session.is_away()
                ? objection
-               : objection.sentence + " Name a role that may make a schema: GRANT CREATE ON DATABASE says which may.";
+               : session.refusal() + " Name a role that may make a schema: GRANT CREATE ON DATABASE says which may.";
   }
-  // The server ends a wait for the standby with a warning, or without one where the names were emptied meanwhile.
+  return check_last_commit(session, durability, "the schema was made");
+}
+
+// The server ends a wait for the standby with a warning, or without one where the names were emptied meanwhile.
+Objection check_last_commit(EngineSession& session, EngineDurability durability, const std::string& done) {
   std::string names;
   Objection objection = session.execute("SELECT current_setting('synchronous_standby_names')", &names);
   if (!objection && durability == EngineDurability::kStandby) {
     objection = check_standby_names(names);
   }
-  if (!objection && session.is_doubtful()) {
-    return "the schema was made, and the wait for its standby was cut: the standby may lack it. Look whether the "
-           "standby runs; gradstream engine status shows both.";
+  if (objection) {
+    return done + ", and its standby may lack it: " + objection.sentence;
   }
-  return objection;
+  return session.is_doubtful() ? done +
+                                     ", and the wait for its standby was cut: the standby may lack it. Look whether "
+                                     "the standby runs; gradstream engine status shows both."
+                               : Objection();
 }
 
 Objection migrate_engine(EngineSession& session, EngineDurability durability, uint64_t* from) {

@@ -42,6 +42,9 @@ struct EngineReport {
 
 // Facts and server alone where there is no schema of this release.
 Objection read_engine_report(EngineSession& session, EngineReport* out);
+// Behind a commit that the session has answered. Objects where the standby may lack it: its wait was cut, or nobody
+// waits for a standby any more. done: what the commit did, as the beginning of the sentence.
+Objection check_last_commit(EngineSession& session, EngineDurability durability, const std::string& done);
 // Makes the schema in a database without one. Objects to a server that check_engine_server() refuses, and to a schema
 // that is there, whoever made it. It may have happened where the session is away afterwards: report it again.
 Objection make_engine(EngineSession& session, EngineDurability durability);

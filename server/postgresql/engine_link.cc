@@ -9,6 +9,7 @@
 #include <libpq-fe.h>
 
 #include "runtime/base/status.h"
+#include "server/postgresql/engine_address.h"
 #include "server/postgresql/engine_calls.h"
 
 namespace gradstream {
@@ -39,42 +40,6 @@ constexpr EngineStatement kGuardStatement = {
     "guard", "SELECT current_setting('synchronous_standby_names'), pg_conf_load_time()", false};
 constexpr uint32_t kFactsCheck = 0;
 constexpr uint32_t kClusterCheck = 1;
-
-// Of an address, as comma-separated lists.
-struct ServerLists {
-  std::string host, host_address, port;
-  size_t count = 1;
-};
-
-size_t item_count(const std::string& list) {
-  return 1 + static_cast<size_t>(std::count(list.begin(), list.end(), ','));
-}
-
-// The list from this item on, and then the items before it. A list of one item holds for all servers.
-std::string turned(const std::string& list, size_t first) {
-  size_t begin = 0;
-  for (size_t i = 0; i < first % item_count(list); ++i) {
-    begin = list.find(',', begin) + 1;
-  }
-  return begin == 0 ? list : list.substr(begin) + "," + list.substr(0, begin - 1);
-}
-
-ServerLists servers_of(const std::string& address, size_t first) {
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> all(PQconninfoParse(address.c_str(), nullptr),
-                                                                         &PQconninfoFree);
-  ServerLists lists;
-  for (const PQconninfoOption* one = all.get(); one != nullptr && one->keyword != nullptr; ++one) {
-    const std::string_view keyword = one->keyword;
-    const std::string value = one->val == nullptr ? "" : one->val;
-    if (keyword == "host" || keyword == "hostaddr") {
-      (keyword == "host" ? lists.host : lists.host_address) = turned(value, first);
-      lists.count = std::max(lists.count, item_count(value));
-    } else if (keyword == "port") {
-      lists.port = turned(value, first);
-    }
-  }
-  return lists;
-}
 
 std::string field_of(const PGresult* result, int field) {
   const char* text = PQresultErrorField(result, field);

@@ -8,8 +8,16 @@
 #include <libpq-fe.h>
 #include <poll.h>
 
+#include "server/postgresql/engine_address.h"
+#include "server/postgresql/engine_checks.h"
+
 namespace gradstream {
 namespace {
+
+// Shares of the deadline. A server that says nothing has a quarter of it, so that others of the address get theirs. A
+// statement that waits for another one's rows gives up before any statement does, so that the error names the cause.
+constexpr uint32_t kServerShare = 4;
+constexpr uint32_t kRowWaitShare = 2;
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
@@ -30,9 +38,20 @@ bool wait_for(const PGconn* connection, bool for_write, SteadyTime end) {
   return left.count() > 0 && poll(&descriptor, 1, static_cast<int>(left.count())) > 0;
 }
 
-PGconn* connect_until(const std::string& server, SteadyTime end) {
-  const char* const keys[] = {"dbname", "application_name", "client_encoding", nullptr};
-  const char* const values[] = {server.c_str(), "gradstream", "UTF8", nullptr};
+// silence_ms: after which a machine that is gone is given up.
+PGconn* connect_until(const std::string& server, const ServerLists& lists, uint32_t silence_ms, SteadyTime end) {
+  const std::string silence = std::to_string(silence_ms);
+  // What stands behind dbname replaces what the address has; an empty value replaces nothing.
+  const char* const keys[] = {"dbname",           "host", "hostaddr", "port", "application_name", "client_encoding",
+                              "tcp_user_timeout", nullptr};
+  const char* const values[] = {server.c_str(),
+                                lists.host.c_str(),
+                                lists.host_address.c_str(),
+                                lists.port.c_str(),
+                                "gradstream",
+                                "UTF8",
+                                silence.c_str(),
+                                nullptr};
   PGconn* const connection = PQconnectStartParams(keys, values, 1);
   PostgresPollingStatusType step = PGRES_POLLING_WRITING;
   while (step == PGRES_POLLING_WRITING || step == PGRES_POLLING_READING) {
@@ -42,6 +61,33 @@ PGconn* connect_until(const std::string& server, SteadyTime end) {
     step = PQconnectPoll(connection);
   }
   return connection;
+}
+
+// libpq never leaves a server that takes the connection and then says nothing: so each server comes first once.
+PGconn* connect_to_any(const std::string& server, uint32_t deadline_ms) {
+  const SteadyTime end = end_after(deadline_ms);
+  const uint32_t share_ms = deadline_ms / kServerShare;
+  for (size_t first = 0;; ++first) {
+    const ServerLists lists = servers_of(server, first);
+    const SteadyTime end_of_turn = first + 1 < lists.count ? std::min(end, end_after(share_ms)) : end;
+    PGconn* const connection = connect_until(server, lists, share_ms, end_of_turn);
+    const ConnStatusType status = PQstatus(connection);
+    if (status == CONNECTION_OK || status == CONNECTION_BAD || first + 1 >= lists.count) {
+      return connection;
+    }
+    PQfinish(connection);
+  }
+}
+
+std::string remedy_of_refusal(std::string_view state, uint32_t deadline_ms) {
+  const std::string key = "engine.deadline_ms (" + std::to_string(deadline_ms) + " ms)";
+  if (state == "57014") {
+    return "The server was given three quarters of " + key + "; raise it.";
+  }
+  if (state == "55P03") {
+    return "Another import, or a node, holds what is asked for; wait for its end, or raise " + key + ".";
+  }
+  return "Look into the server's log.";
 }
 
 // Whether all of the request is on its way before the end.
@@ -89,7 +135,7 @@ Objection EngineSession::open(const std::string& server) {
   }
   PQfinish(std::exchange(connection_, nullptr));
   is_away_ = is_doubtful_ = false;
-  connection_ = connect_until(server, end_after(deadline_ms_));
+  connection_ = connect_to_any(server, deadline_ms_);
   if (PQstatus(connection_) != CONNECTION_OK || PQsetnonblocking(connection_, 1) != 0) {
     return fail_away("cannot be reached", "Correct the address, or start the server.");
   }
@@ -97,8 +143,8 @@ Objection EngineSession::open(const std::string& server) {
   // The server gives up before the deadline, so that its answer says why. Whatever its defaults are, a commit waits for
   // the standby, and warnings come.
   const std::string time_ms = std::to_string(deadline_ms_ / 4 * 3);
-  return execute("SET lock_timeout = " + time_ms + "; SET statement_timeout = " + time_ms +
-                 "; SET idle_in_transaction_session_timeout = " + time_ms +
+  return execute("SET lock_timeout = " + std::to_string(deadline_ms_ / kRowWaitShare) +
+                 "; SET statement_timeout = " + time_ms + "; SET idle_in_transaction_session_timeout = " + time_ms +
                  "; SET synchronous_commit = on; SET client_min_messages = warning; "
                  "SET default_transaction_isolation = 'read committed'");
 }
@@ -137,11 +183,7 @@ Objection EngineSession::finish(PgResult* rows, std::string* cell) {
       return objection;
     }
     if (PQresultStatus(result.get()) == PGRES_FATAL_ERROR) {
-      const char* const words = PQresultErrorField(result.get(), PG_DIAG_MESSAGE_PRIMARY);
-      const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
-      objection = words == nullptr ? fail_away("has ended the connection", remedy)
-                                   : Objection("the engine refuses what it was asked: " + std::string(words) +
-                                               (state == nullptr ? "." : std::string(" (SQLSTATE ") + state + ")."));
+      objection = fail_refused(result.get(), remedy);
     } else if (PQntuples(result.get()) > 0 && cell != nullptr) {
       *cell = PQgetvalue(result.get(), 0, 0);
     }
@@ -149,6 +191,19 @@ Objection EngineSession::finish(PgResult* rows, std::string* cell) {
       *rows = std::move(result);
     }
   }
+}
+
+Objection EngineSession::fail_refused(const pg_result* result, const std::string& remedy_where_away) {
+  const auto field = [result](int code) {
+    const char* const text = PQresultErrorField(result, code);
+    return std::string(text == nullptr ? "" : text);
+  };
+  const std::string words = field(PG_DIAG_MESSAGE_PRIMARY), state = field(PG_DIAG_SQLSTATE);
+  if (words.empty() || state.empty() || field(PG_DIAG_SEVERITY_NONLOCALIZED) != "ERROR") {
+    return fail_away("has ended the connection", remedy_where_away);
+  }
+  refusal_ = "the engine refuses what it was asked: " + words + " (SQLSTATE " + state + ").";
+  return state == "42501" ? sentence_of_error(state, words) : refusal_ + " " + remedy_of_refusal(state, deadline_ms_);
 }
 
 void EngineSession::on_notice(void* self, const pg_result* notice) {

@@ -46,16 +46,20 @@ class EngineSession {
   // Whether the server has warned of something since open(). Reason: a commit whose wait for the standby was cut is the
   // primary's alone, and PostgreSQL tells that by a warning.
   bool is_doubtful() const { return is_doubtful_; }
+  // What the server refused last, in its words and without a remedy.
+  const std::string& refusal() const { return refusal_; }
 
  private:
   Objection finish(PgResult* rows, std::string* cell);
   Objection fail_away(const std::string& what, const std::string& remedy);
+  Objection fail_refused(const pg_result* result, const std::string& remedy_where_away);
   static void on_notice(void* self, const pg_result* notice);
 
   const uint32_t deadline_ms_;
   pg_conn* connection_ = nullptr;
   bool is_away_ = false;
   bool is_doubtful_ = false;
+  std::string refusal_;
 };
 
 }  // namespace gradstream

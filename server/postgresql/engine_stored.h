@@ -20,14 +20,14 @@ struct EngineStored {
   std::vector<EngineFleetRow> devices, claims;       // by ascending number
   std::vector<std::pair<uint32_t, DeviceRow>> rows;  // enrolment index, and what the device has done
   uint32_t open_version = 0;
-  std::string leader;                      // whose lease still runs; empty: nobody's
+  std::string leader;                      // whose lease ran within the last 10 s; empty: nobody's
   std::vector<std::vector<uint8_t>> sums;  // of the open version
 };
 
 // All calls see one moment, from read_run() on. What they gave is on the standby once finish() has no objection.
 class EngineReader {
  public:
-  explicit EngineReader(EngineSession& session) : session_(session) {}
+  EngineReader(EngineSession& session, EngineDurability durability) : session_(session), durability_(durability) {}
   // The run that an import has brought. *is_there: whether there is one.
   Objection read_run(EngineStored* out, bool* is_there);
   // Some of its versions, from this one on, in their order; none: there is none.
@@ -41,6 +41,7 @@ class EngineReader {
   Objection read_open_version(EngineStored* out);
 
   EngineSession& session_;
+  const EngineDurability durability_;
   uint32_t run_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "server/postgresql/engine_admin.h"
 #include "server/postgresql/engine_rows.h"
 
 namespace gradstream {
@@ -28,6 +29,27 @@ std::array<uint8_t, 8> bytes_of(uint64_t number) {
 
 }  // namespace
 
+// An import whose last answer was lost may have brought its run.
+Objection EngineImport::name_what_is_there(const EnginePlan& plan) {
+  PgParameters same;
+  same.number(plan.run);
+  same.bytes(bytes_of(plan.digest));
+  same.bytes(bytes_of(plan.nonce));
+  PgResult rows;
+  if (Objection objection =
+          session_.ask("SELECT run FROM gradstream.plan WHERE run = $1::bigint AND digest = $2::bytea AND "
+                       "nonce = $3::bytea",
+                       same, &rows)) {
+    return objection;
+  }
+  if (PgTable(rows.get()).row_count() > 0) {
+    return "the engine has this run " + std::to_string(plan.run) +
+           " already: an import has brought it, and its answer may have been lost. gradstream engine status shows it.";
+  }
+  return "the engine has a run or devices already, and an import fills an empty one. Name a database of its own for "
+         "this run; gradstream engine init makes its tables.";
+}
+
 Objection EngineImport::begin(const EnginePlan& plan) {
   run_ = plan.run;
   std::string is_used;
@@ -44,8 +66,7 @@ Objection EngineImport::begin(const EnginePlan& plan) {
     return objection;
   }
   if (is_used != "f") {
-    return "the engine has a run or devices already, and an import fills an empty one. Name a database of its own for "
-           "this run; gradstream engine init makes its tables.";
+    return name_what_is_there(plan);
   }
   PgParameters values;
   values.number(plan.run);
@@ -166,12 +187,14 @@ Objection EngineImport::end(const EngineOpenVersion& open, const std::vector<Dev
         "VALUES ($1::bigint, $3::bigint, $2::text, 1, 1, $6::bytea)",
         front);
   }
-  objection = objection ? objection : session_.execute("COMMIT");
-  if (!objection && session_.is_doubtful()) {
-    return "the run was imported, and the wait for the standby was cut: the standby may lack it. Look whether the "
-           "standby runs before a node serves the run; gradstream engine status shows both.";
+  if (objection) {
+    return objection;
   }
-  return objection;
+  if (Objection lost = session_.execute("COMMIT")) {
+    return session_.is_away() ? lost.sentence + " The run may be in nevertheless: gradstream engine status shows it."
+                              : lost;
+  }
+  return check_last_commit(session_, durability_, "the run was imported");
 }
 
 }  // namespace gradstream

@@ -11,6 +11,7 @@
 #include "server/base/objection.h"
 #include "server/coordinator/device_row.h"
 #include "server/engine/engine.h"
+#include "server/postgresql/engine_checks.h"
 #include "server/postgresql/engine_session.h"
 
 namespace gradstream {
@@ -48,7 +49,7 @@ struct EngineOpenVersion {
 // session ends. begin() -> add_fleet() -> add_version(), in their order -> end()
 class EngineImport {
  public:
-  explicit EngineImport(EngineSession& session) : session_(session) {}
+  EngineImport(EngineSession& session, EngineDurability durability) : session_(session), durability_(durability) {}
 
   Objection begin(const EnginePlan& plan);
   Objection add_fleet(const std::vector<EngineFleetRow>& devices, const std::vector<EngineFleetRow>& claims);
@@ -57,9 +58,11 @@ class EngineImport {
   Objection end(const EngineOpenVersion& open, const std::vector<DeviceRow>& rows);
 
  private:
+  Objection name_what_is_there(const EnginePlan& plan);
   Objection send_versions();
 
   EngineSession& session_;
+  const EngineDurability durability_;
   uint32_t run_ = 0;
   std::vector<PublishedVersion> versions_;  // not sent yet
   size_t size_ = 0;                         // of their records, bytes

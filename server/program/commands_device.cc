@@ -88,9 +88,18 @@ CommandExit write_identity(const std::string& path, const std::string& identity,
   return write_secret_file(path, *text, problem);
 }
 
-int open_fleet(const CommonOptions& options, bool may_create, Config* config, SqliteDatabase* database) {
-  const int code = load(options, config);
-  return code == kExitOk ? open_database(*config, may_create, database) : code;
+enum class FleetUse : uint8_t { kLook, kChange, kMake };  // kMake: a change that makes a database where there is none
+
+int open_fleet(const CommonOptions& options, FleetUse use, Config* config, SqliteDatabase* database) {
+  if (const int code = load(options, config); code != kExitOk) {
+    return code;
+  }
+  if (use != FleetUse::kLook && !config->engine.address.empty()) {
+    return fail(kExitConfig,
+                "engine.address names an engine, whose fleet does not change yet, and its nodes read nothing of "
+                "server.database; leave engine.address out to change that database");
+  }
+  return open_database(*config, use == FleetUse::kMake, database);
 }
 
 }  // namespace
@@ -104,7 +113,7 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   }
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kMake, &config, &database); code != kExitOk) {
     return code;
   }
   DeviceKey key = {};
@@ -202,7 +211,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   Config config;
   SqliteDatabase database;
-  int opened = open_fleet(options, true, &config, &database);
+  int opened = open_fleet(options, FleetUse::kMake, &config, &database);
   if (opened == kExitOk && drawn.size() < imported.size()) {
     opened = check_keys(imported, database);
   }
@@ -282,7 +291,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   }
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
     return code;
   }
   EnrolledDevice row;
@@ -321,7 +330,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
 int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s) {
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
     return code;
   }
   EnrolledDevice device;
@@ -375,7 +384,7 @@ void add_identity(const EnrolledDevice& device, uint64_t now_ms, OutputLine* lin
 int device_list(const CommonOptions& options) {
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kLook, &config, &database); code != kExitOk) {
     return code;
   }
   const Expected<std::vector<EnrolledDevice>> devices = database.devices();
@@ -398,7 +407,7 @@ int device_list(const CommonOptions& options) {
 int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state) {
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
     return code;
   }
   const Expected<std::optional<DeviceState>> before = database.set_device_state(name, state);
@@ -429,7 +438,7 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   }
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kMake, &config, &database); code != kExitOk) {
     return code;
   }
   ClaimRow row;
@@ -473,7 +482,7 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
 int claim_list(const CommonOptions& options) {
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kLook, &config, &database); code != kExitOk) {
     return code;
   }
   const Expected<std::vector<ClaimRow>> rows = database.claims();
@@ -511,7 +520,7 @@ int claim_list(const CommonOptions& options) {
 int claim_end(const CommonOptions& options, const std::string& name) {
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
     return code;
   }
   const Expected<bool> found = database.end_claim(name, wall_clock_ms());
@@ -547,7 +556,7 @@ int backup(const CommonOptions& options, const std::string& out) {
   }
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+  if (const int code = open_fleet(options, FleetUse::kLook, &config, &database); code != kExitOk) {
     return code;  // what is no database of ours is not copied
   }
   const std::string partial = out + ".partial";

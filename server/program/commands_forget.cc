@@ -94,17 +94,21 @@ int forget_in(Opened& opened, const RunRow& run, const std::vector<EnrolledDevic
 }  // namespace
 
 int run_forget(const CommonOptions& options, uint32_t run_id, const std::string& name) {
-  Config config;
-  if (const int code = load(options, &config); code != kExitOk) {
+  DatabaseLock lock;  // no server may begin meanwhile
+  Opened opened;
+  opened.options = options;
+  if (const int code = load(options, &opened.config); code != kExitOk) {
     return code;
   }
-  DatabaseLock lock;  // no server may begin meanwhile
-  if (const Objection taken = is_database_there(config.server.database) ? lock.take(config.server.database) : "") {
+  SqliteOptions file;
+  file.path = opened.config.server.database;
+  file.may_create = false;
+  file.is_locked_here = is_database_there(file.path);
+  if (const Objection taken = file.is_locked_here ? lock.take(file.path) : "") {
     return fail(kExitDatabase, taken.sentence + "; what a device has sent is forgotten while no server runs");
   }
-  Opened opened;
-  if (const int code = open_both(options, false, &opened); code != kExitOk) {
-    return code;
+  if (opened.database.open(file) != StoreStatus::kOk) {
+    return fail_database(opened.database);
   }
   const Expected<std::vector<EnrolledDevice>> devices = opened.database.devices();
   const Expected<std::vector<RunRow>> runs = opened.database.runs();

@@ -161,7 +161,7 @@ StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
                                                 std::to_string(kSchemaVersion) + "; use the release that wrote it");
   }
   DatabaseOwner owner;
-  if (!options.is_owner && options.vfs == nullptr) {
+  if (!options.is_owner && !options.is_locked_here && options.vfs == nullptr) {
     GS_TRY_STORE(find_owner(&owner));
   }
   if (owner.is_held) {

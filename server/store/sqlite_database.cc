@@ -328,7 +328,7 @@ StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
     return StoreStatus::kOk;
   }
   DatabaseOwner owner;
-  if (!options.is_owner) {
+  if (!options.is_owner && !options.is_locked_here) {
     GS_TRY_STORE(check_served_log());
     GS_TRY_STORE(find_owner(&owner));
   }

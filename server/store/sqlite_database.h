@@ -35,6 +35,9 @@ struct SqliteOptions {
   std::string path;
   bool may_create = true;
   bool is_owner = false;  // holds the DatabaseLock: a file of an older format is brought to this one, others must wait
+  // The caller has taken the DatabaseLock, so that no server is at work: what holds it is no other owner, and the log
+  // is looked at. For a command that leaves the file as it is, or changes a little.
+  bool is_locked_here = false;
   // Reads every page at the opening, so that damage is named now and not in the middle of a run.
   bool check_integrity = false;
   // Not empty: `path` is a fresh copy of this file, to be restored. Errors name this file, and one that holds no

@@ -9,11 +9,14 @@
 #include <sstream>
 #include <string>
 
+#include <asio/ip/tcp.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "server/base/asio_alias.h"
 #include "server/postgresql/engine_schema.h"
+#include "server/postgresql/engine_stored.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/store_support.h"
 
@@ -210,6 +213,85 @@ TEST_F(EngineCommands, AnAddressIsJudgedWithoutItsPassword) {
   EXPECT_THAT(away.text, HasSubstr("cannot be reached: "));
   EXPECT_THAT(away.text, HasSubstr("Correct the address, or start the server."));
   EXPECT_EQ(engine("status", "host=127.0.0.1", "--set engine.durability=hope").code, kExitConfig);
+}
+
+// Nodes would never hear of such a change.
+TEST_F(EngineCommands, AFleetOfAnEngineIsNotChangedInADatabase) {
+  const std::string file = folder_.file("beside.db");
+  const auto verb = [&](const std::string& words, const std::string& address) {
+    return call(std::string(GS_PROGRAM) + " " + words + " --config " + folder_.file("c.toml") +
+                " --set server.database=" + file + " --set engine.address=" + address);
+  };
+  ASSERT_EQ(verb("device add a --out " + folder_.file("a.identity"), "").code, kExitOk);
+  for (const std::string& words : {"device add b --out " + folder_.file("b.identity"), std::string("device revoke a"),
+                                   "device rotate a --out " + folder_.file("c.identity"),
+                                   "claim add batch --count-max 2 --out " + folder_.file("batch.claim")}) {
+    const Told told = verb(words, "host=db1");
+    EXPECT_EQ(told.code, kExitConfig) << words << ": " << told.text;
+    EXPECT_THAT(told.text, HasSubstr("engine.address names an engine, whose fleet does not change yet"));
+  }
+  const Told listed = verb("device list", "host=db1");
+  EXPECT_EQ(listed.code, kExitOk) << listed.text;
+  EXPECT_THAT(listed.text, HasSubstr("device=a index=0 "));
+  EXPECT_THAT(listed.text, Not(HasSubstr("state=revoked")));
+  EXPECT_THAT(listed.text, Not(HasSubstr("device=b")));
+}
+
+// A server that takes a connection and then says nothing does not keep the next one of the address from its turn.
+TEST_F(EngineCommands, TheNextServerOfTheAddressIsReached) {
+  asio::io_context io;
+  asio::ip::tcp::acceptor silent(io, {asio::ip::address_v4::loopback(), 0});
+  const std::string fleet = new_database("turn");
+  ASSERT_EQ(engine("init", fleet).code, kExitOk);
+  EngineSession session(20'000);  // of which the silent one has a quarter
+  std::string answer;
+  EXPECT_EQ(session
+                .open("postgresql://gs@127.0.0.1:" + std::to_string(silent.local_endpoint().port()) + ",127.0.0.1:" +
+                      std::to_string(servers()->primary_port()) + "/turn?target_session_attrs=read-write")
+                .sentence,
+            "");
+  EXPECT_EQ(session.execute("SELECT current_database()", &answer).sentence, "");
+  EXPECT_EQ(answer, "turn");
+}
+
+TEST_F(EngineCommands, ARefusalOfTheServerSaysWhatHelps) {
+  const std::string fleet = new_database("refusals");
+  PgSession other(fleet);
+  other.ask("CREATE TABLE held(x integer)");
+  other.ask("CREATE ROLE stranger LOGIN");
+  EngineSession session(kWaitMs);
+  ASSERT_EQ(session.open(fleet).sentence, "");
+  const auto ask = [&session](const std::string& statement) { return session.execute(statement).sentence; };
+  EXPECT_THAT(ask("SELECT 1/0"), HasSubstr("(SQLSTATE 22012). Look into the server's log."));
+  ASSERT_EQ(ask("SET statement_timeout = 1"), "");
+  EXPECT_THAT(ask("SELECT pg_sleep(60)"),
+              HasSubstr("(SQLSTATE 57014). The server was given three quarters of engine.deadline_ms (60000 ms)"));
+  ASSERT_EQ(ask("SET statement_timeout = 0"), "");
+  ASSERT_EQ(ask("SET lock_timeout = 1"), "");
+  other.ask("BEGIN; LOCK TABLE held");
+  EXPECT_THAT(ask("SELECT * FROM held"),
+              HasSubstr("(SQLSTATE 55P03). Another import, or a node, holds what is asked for"));
+  other.ask("COMMIT");
+  ASSERT_EQ(ask("SET ROLE stranger"), "");
+  EXPECT_THAT(ask("SELECT * FROM held"), HasSubstr("the engine's role has too few rights: permission denied"));
+  EXPECT_FALSE(session.is_away());
+}
+
+// Once nobody waits for a standby any more, a commit that was answered may be the primary's alone.
+TEST_F(EngineCommands, NamesThatWereEmptiedMakeTheLastCommitDoubtful) {
+  const std::string fleet = new_database("emptied");
+  EngineSession session(kWaitMs);
+  ASSERT_EQ(session.open(fleet).sentence, "");
+  EXPECT_EQ(check_last_commit(session, EngineDurability::kStandby, "it was done").sentence, "");
+  servers()->set_standby_names("");
+  EXPECT_THAT(check_last_commit(session, EngineDurability::kStandby, "it was done").sentence,
+              StartsWith("it was done, and its standby may lack it: the engine has no synchronous standby"));
+  EXPECT_EQ(check_last_commit(session, EngineDurability::kStorage, "it was done").sentence, "");
+  EngineReader reader(session, EngineDurability::kStandby);
+  ASSERT_EQ(session.execute("BEGIN").sentence, "");
+  EXPECT_THAT(reader.finish().sentence, StartsWith("the run was read, and its standby may lack it"));
+  servers()->set_standby_names("*");
+  EXPECT_EQ(check_last_commit(session, EngineDurability::kStandby, "it was done").sentence, "");
 }
 
 // What both programs say, and what the server says alone.

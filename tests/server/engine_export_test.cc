@@ -8,6 +8,7 @@
 #include "server/cluster/engine_moves.h"
 #include "server/coordinator/fleet.h"
 #include "server/program/replay.h"
+#include "server/store/database_lock.h"
 #include "tests/support/engine_moves_support.h"
 
 namespace gradstream {
@@ -121,6 +122,41 @@ TEST_F(EngineMoves, UpdatesInTheOpenVersionAreClosedOnDemand) {
   EXPECT_EQ(back.coordinator->fleet().at(2).row.tally.updates_folded, 3U);
 }
 
+// SQLite would take it for the log of the new database.
+TEST_F(EngineMoves, ALogThatWasLeftBehindIsNamed) {
+  for (const std::string end : {"-wal", "-shm"}) {
+    const std::string left = folder_.file("b.db") + end;
+    std::ofstream(left) << "old";
+    const ToldAnswer answer = call("export", "--to " + folder_.file("b.db"));
+    EXPECT_EQ(answer.code, kExitFile);
+    EXPECT_THAT(answer.text, HasSubstr(left + " exists; remove it"));
+    std::filesystem::remove(left);
+  }
+}
+
+TEST_F(EngineMoves, WhatAnExportThatDidNotEndHasLeftGoes) {
+  const PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  for (const std::string end : {"", "-wal", "-shm"}) {
+    std::ofstream(folder_.file("b.db.partial") + end) << "half of a database";
+  }
+  {
+    DatabaseLock another;
+    ASSERT_FALSE(another.take(folder_.file("b.db")));
+    const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+    EXPECT_EQ(answer.code, kExitFile);
+    EXPECT_THAT(answer.text, HasSubstr("another export, or a server, is at work on " + folder_.file("b.db")));
+    EXPECT_TRUE(std::filesystem::exists(folder_.file("b.db.partial"))) << "the other one's";
+  }
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  ASSERT_EQ(answer.code, kExitOk) << answer.text;
+  EXPECT_EQ(ExportedRun(folder_.file("b.db")).coordinator->digest(), played.closed_digest);
+  for (const std::string end : {"", "-wal", "-shm"}) {
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("b.db.partial") + end)) << end;
+  }
+}
+
 TEST_F(EngineMoves, AnExportThatCannotBeIsNamed) {
   const std::string to = "--close --to " + folder_.file("b.db");
   ToldAnswer answer = call("export", to);
@@ -132,11 +168,30 @@ TEST_F(EngineMoves, AnExportThatCannotBeIsNamed) {
   PgSession(address_).ask("SELECT gradstream.take_lease(7, 'cellar', 3600000)");
   answer = call("export", to);
   EXPECT_EQ(answer.code, kExitDatabase);
-  EXPECT_THAT(answer.text, HasSubstr("run 7 is led by node cellar"));
+  EXPECT_THAT(answer.text, HasSubstr("run 7 is led by node cellar, or was in the last 10 s"));
   answer = call("export", "--to " + folder_.file("a.db"));
   EXPECT_EQ(answer.code, kExitFile);
   EXPECT_THAT(answer.text, HasSubstr("a.db exists; remove it"));
   EXPECT_FALSE(std::filesystem::exists(folder_.file("b.db")));
+}
+
+// A node that is only slow renews its lease later. The server's clock stands still in this test.
+TEST_F(EngineMoves, ALeaseThatHasJustRunOutIsOneStill) {
+  const PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  PgSession session(address_);
+  session.ask(
+      "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT "
+      "timestamptz '2026-01-01 00:00:00+00' $$; ALTER DATABASE \"ALeaseThatHasJustRunOutIsOneStill\" "
+      "SET search_path = still, pg_catalog");
+  session.ask("UPDATE gradstream.run SET leader = 'cellar', lease_until = '2025-12-31 23:59:51+00'");
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  EXPECT_EQ(answer.code, kExitDatabase);
+  EXPECT_THAT(answer.text, HasSubstr("is led by node cellar, or was in the last 10 s"));
+  EXPECT_THAT(answer.text, HasSubstr("stop all nodes, wait 10 s, and export it then"));
+  session.ask("UPDATE gradstream.run SET lease_until = '2025-12-31 23:59:50+00'");
+  EXPECT_EQ(call("export", "--close --to " + folder_.file("b.db")).code, kExitOk);
 }
 
 }  // namespace

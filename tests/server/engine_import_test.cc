@@ -103,8 +103,10 @@ TEST_F(EngineMoves, AnEngineTakesOneImport) {
   const std::string before = row_count();
   const ToldAnswer again = import();
   EXPECT_EQ(again.code, kExitDatabase);
-  EXPECT_THAT(again.text, HasSubstr("the engine has a run or devices already"));
+  EXPECT_THAT(again.text, HasSubstr("the engine has this run 7 already: an import has brought it"));
   EXPECT_EQ(row_count(), before);
+  PgSession(address_).ask("UPDATE gradstream.plan SET nonce = '\\x0000000000000001'");
+  EXPECT_THAT(import().text, HasSubstr("the engine has a run or devices already, and an import fills an empty one"));
 }
 
 // An error at the last table takes all of it back.
@@ -115,9 +117,22 @@ TEST_F(EngineMoves, AnErrorLeavesNothing) {
   session.ask(
       "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room'; END $$; "
       "CREATE TRIGGER refuse BEFORE INSERT ON gradstream.partial FOR EACH ROW EXECUTE FUNCTION refuse()");
-  expect_refused(import(), kExitDatabase, "the engine refuses what it was asked: no room (SQLSTATE P0001)");
+  expect_refused(import(), kExitDatabase, "the engine refuses what it was asked: no room (SQLSTATE P0001). Look into");
   session.ask("DROP TRIGGER refuse ON gradstream.partial");
   EXPECT_EQ(import().code, kExitOk) << "later it is whole";
+}
+
+// The connection ends in the middle of the commit, as with a server that is stopped.
+TEST_F(EngineMoves, ALostAnswerToTheCommitIsSaid) {
+  const PlayedRun played;
+  played.write(folder_.file("a.db"));
+  PgSession session(address_);
+  session.ask(
+      "CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$; "
+      "CREATE CONSTRAINT TRIGGER leave AFTER INSERT ON gradstream.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+      "EXECUTE FUNCTION leave()");
+  expect_refused(import(), kExitNetwork, "The run may be in nevertheless: gradstream engine status shows it.");
 }
 
 TEST_F(EngineMoves, ADatabaseThatIsServedStaysThere) {
@@ -127,6 +142,39 @@ TEST_F(EngineMoves, ADatabaseThatIsServedStaysThere) {
   DatabaseLock server;
   ASSERT_FALSE(server.take(folder_.file("a.db")));
   expect_refused(import(), kExitDatabase, "a run goes into an engine while no server runs");
+}
+
+// The import holds the lock of the database itself, and sees the damage of its log nevertheless.
+TEST_F(EngineMoves, ADamagedLogIsNamedAndStays) {
+  const PlayedRun played;
+  const std::string path = folder_.file("a.db");
+  played.write(path);
+  const std::string killed = folder_.file("killed.db");
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk);
+    for (const char* const name : {"x", "y", "z"}) {
+      ASSERT_TRUE(value_of(database.add_device(name, key_of(1), 7)));
+    }
+    for (const std::string end : {"", "-wal"}) {  // as a server leaves them that is killed
+      std::filesystem::copy_file(path + end, killed + end);
+    }
+  }
+  constexpr int kInFrame2 = 32 + 24 + 4096 + 100;
+  std::fstream log(killed + "-wal", std::ios::in | std::ios::out | std::ios::binary);
+  log.seekg(kInFrame2);
+  const int byte = log.get();
+  log.seekp(kInFrame2);
+  log.put(static_cast<char>(byte ^ 1));
+  log.close();
+  const auto bytes_of = [](const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string file_before = bytes_of(killed), log_before = bytes_of(killed + "-wal");
+  expect_refused(call("import", "--from " + killed), kExitDatabase, "-wal is damaged: frame 2 ");
+  EXPECT_EQ(bytes_of(killed), file_before);
+  EXPECT_EQ(bytes_of(killed + "-wal"), log_before);
 }
 
 TEST_F(EngineMoves, ARunThatNodesCannotGoOnWithIsNamed) {

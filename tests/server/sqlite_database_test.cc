@@ -328,6 +328,18 @@ TEST(SqliteDatabase, ADatabaseThatAnOlderServerHoldsIsNotTouched) {
   EXPECT_EQ(owner.open(options), StoreStatus::kOk) << owner.error();
 }
 
+TEST(SqliteDatabase, ACommandThatHoldsTheLockIsNoOlderServer) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  DatabaseLock lock;
+  ASSERT_EQ(lock.take(path).sentence, "");
+  SqliteOptions options = options_for(path);
+  options.is_locked_here = true;
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options), StoreStatus::kOk) << database.error();
+}
+
 TEST(SqliteDatabase, ANewerFormatIsNamed) {
   const Folder folder;
   {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "tests/support/store_support.h"
 
@@ -99,6 +100,21 @@ TEST_F(WalCheck, AFlippedBitBeforeTheLastTransactionIsNamed) {
   EXPECT_THAT(error, HasSubstr("-wal is damaged: frame "));
   EXPECT_THAT(error, HasSubstr("restore the file"));
   EXPECT_EQ(read_file(path_ + "-wal").size(), wal_bytes_.size()) << "the log stays as it is";
+}
+
+// A command that keeps servers out holds the lock itself, and looks at the log like any other.
+TEST_F(WalCheck, WhoHoldsTheLockSeesTheDamageToo) {
+  std::string wal = wal_bytes_;
+  wal[kHeaderSize + kFrameSize + 100] ^= 1;
+  restore(wal);
+  DatabaseLock lock;
+  ASSERT_EQ(lock.take(path_).sentence, "");
+  SqliteOptions options = options_for(path_);
+  options.is_locked_here = true;
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options), StoreStatus::kCorrupt);
+  EXPECT_THAT(database.error(), HasSubstr("-wal is damaged: frame 2 "));
+  EXPECT_EQ(read_file(path_ + "-wal"), wal) << "the log stays as it is";
 }
 
 TEST_F(WalCheck, TheSaltsAndTheCommitOfTheTransactionBeforeTheLastCount) {

@@ -1,0 +1,40 @@
+// What an engine's address says of its servers, and of the secrecy of a connection.
+#include "server/postgresql/engine_address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(EngineAddress, TheListsBeginWithAnyServer) {
+  const std::string address = "postgresql://gs@a:1,b:2,c:3/fleet";
+  EXPECT_EQ(servers_of(address, 0).host, "a,b,c");
+  EXPECT_EQ(servers_of(address, 1).host, "b,c,a");
+  EXPECT_EQ(servers_of(address, 1).port, "2,3,1");
+  EXPECT_EQ(servers_of(address, 3).host, "a,b,c");
+  EXPECT_EQ(servers_of(address, 3).count, 3U);
+  EXPECT_EQ(servers_of("host=a port=5", 1).host, "a");
+}
+
+TEST(EngineAddress, KeysLeaveTheMachineByTlsAlone) {
+  const std::string away = "10.1.2.3:5432";
+  EXPECT_EQ(check_secrecy(true, away, "host=db1").sentence, "");
+  for (const std::string near : {"", "127.0.0.1:5432", "127.8.0.1:5432", "::1:5432"}) {
+    EXPECT_EQ(check_secrecy(false, near, "host=db1").sentence, "") << near;
+  }
+  for (const std::string& far : {away, std::string("1127.0.0.1:5432"), std::string("2001:db8::1:5432")}) {
+    for (const std::string address : {"host=db1", "host=db1 sslmode=prefer", "postgresql://gs@db1/fleet"}) {
+      const std::string sentence = check_secrecy(false, far, address).sentence;
+      EXPECT_THAT(sentence, HasSubstr("server " + far + " is reached without TLS"));
+      EXPECT_THAT(sentence, HasSubstr("Say sslmode=verify-full in engine.address"));
+    }
+  }
+  EXPECT_EQ(check_secrecy(false, away, "host=db1 sslmode=disable").sentence, "") << "by name";
+  EXPECT_EQ(check_secrecy(false, away, "postgresql://gs@db1/fleet?sslmode=disable").sentence, "");
+}
+
+}  // namespace
+}  // namespace gradstream
