@@ -56,9 +56,9 @@ std::string case_line(const Case& one, const Curve& curve) {
 
 // One experiment on its way. Everything but prepare() and next_job(), which one thread at a time calls, belongs to the
 // printing lock of the campaign.
-class Part {
+class CampaignPart {
  public:
-  Part(size_t index, const Experiment& experiment, const CampaignOptions& options)
+  CampaignPart(size_t index, const Experiment& experiment, const CampaignOptions& options)
       : index_(index), experiment_(experiment), options_(options) {}
 
   // Loads data and finds optima: seconds.
@@ -107,7 +107,7 @@ class Part {
   Outcome outcome_ = Outcome::kSkipped;
 };
 
-void Part::prepare() {
+void CampaignPart::prepare() {
   cases_ = experiment_.cases(options_.harness.request);
   const bool was_there = !cases_.empty();
   std::erase_if(cases_, [&](const Case& one) { return one.key.find(options_.case_part) == std::string::npos; });
@@ -125,7 +125,7 @@ void Part::prepare() {
   left_ = jobs_.size();
 }
 
-std::optional<Job> Part::next_job() {
+std::optional<Job> CampaignPart::next_job() {
   if (jobs_.empty()) {
     return std::nullopt;
   }
@@ -134,35 +134,35 @@ std::optional<Job> Part::next_job() {
   return job;
 }
 
-bool Part::follows(const Case& one, const ReferenceCurve& reference) const {
+bool CampaignPart::follows(const Case& one, const ReferenceCurve& reference) const {
   const bool is_its_own = reference.key == one.key && one.reference_key != kNoReference;
   return (is_its_own || reference.key == one.reference_key) && reference.seed == seed_of(one);
 }
 
-bool Part::is_sensitive(const Case& one, const ReferenceCurve& reference) const {
+bool CampaignPart::is_sensitive(const Case& one, const ReferenceCurve& reference) const {
   return std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
     return exception.kind == ReferenceException::Kind::kSensitive &&
            matches(exception, one.key, seed_of(one), reference.measure);
   });
 }
 
-bool Part::is_sensitive(const Case& one) const {
+bool CampaignPart::is_sensitive(const Case& one) const {
   return std::any_of(references_.begin(), references_.end(), [&](const ReferenceCurve& reference) {
     return follows(one, reference) && is_sensitive(one, reference);
   });
 }
 
-bool Part::is_whole() const {
+bool CampaignPart::is_whole() const {
   return options_.case_part.empty() && options_.harness.round_count_max == UINT32_MAX &&
          options_.harness.nudged_entry == kNudgeNone;
 }
 
-std::string Part::folder() const {
+std::string CampaignPart::folder() const {
   return options_.harness.results_folder + "/" + experiment_.name + "/seed" + std::to_string(seed());
 }
 
 // Files for the run over TLS, and a line that tools/experiment.py reads.
-bool Part::write_network(const Case& one, const Curve& curve, std::string* text) const {
+bool CampaignPart::write_network(const Case& one, const Curve& curve, std::string* text) const {
   RunParameters parameters = complete_parameters(one, options_.harness.request);
   parameters.trigger->round_count = std::min(parameters.trigger->round_count, options_.harness.round_count_max);
   const std::string folder = options_.network_folder + "/" + experiment_.name + "/" + case_file_name(one.key);
@@ -173,7 +173,7 @@ bool Part::write_network(const Case& one, const Curve& curve, std::string* text)
   return write_network_case(folder, parameters, *one.workload);
 }
 
-std::string Part::add(const Job& job, Curve curve) {
+std::string CampaignPart::add(const Job& job, Curve curve) {
   --left_;
   if (job.nudged_entry != options_.harness.nudged_entry) {
     nudged_[job.one->key].push_back(std::move(curve));
@@ -188,7 +188,7 @@ std::string Part::add(const Job& job, Curve curve) {
   return text;
 }
 
-bool Part::is_in_doubt(const Case& one) const {
+bool CampaignPart::is_in_doubt(const Case& one) const {
   if (curves_.at(one.key).points.empty() || nudged_.contains(one.key)) {
     return false;
   }
@@ -199,7 +199,7 @@ bool Part::is_in_doubt(const Case& one) const {
   return alone.failed_count() > 0;
 }
 
-std::vector<Job> Part::doubts() {
+std::vector<Job> CampaignPart::doubts() {
   std::vector<Job> jobs;
   if (kIsDouble || left_ > 0 || std::exchange(has_doubted_, true) || options_.harness.nudged_entry != kNudgeNone) {
     return jobs;
@@ -217,8 +217,8 @@ std::vector<Job> Part::doubts() {
 
 // Holds one case to all lines of the reference that it follows; appends their keys to `held`, and them to `lines`. To
 // how many of them its curve was.
-size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
-                       Judgement* judgement) const {
+size_t CampaignPart::hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
+                               Judgement* judgement) const {
   size_t count = 0;
   const Curve& curve = curves_.at(one.key);
   const auto nudged = nudged_.find(one.key);
@@ -245,7 +245,7 @@ size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<
   return count;
 }
 
-void Part::hold_to_references(Judgement* judgement) {
+void CampaignPart::hold_to_references(Judgement* judgement) {
   std::vector<HeldKey> held;
   std::vector<HeldKey> cases;
   std::vector<HeldMeasure> lines;
@@ -260,7 +260,7 @@ void Part::hold_to_references(Judgement* judgement) {
   }
 }
 
-std::string Part::conclude() {
+std::string CampaignPart::conclude() {
   if (cases_.empty()) {
     return outcome_ == Outcome::kNoSuchCase
                ? ""
@@ -341,7 +341,7 @@ class Campaign {
     }
     std::vector<Outcome> outcomes;
     std::transform(parts_.begin(), parts_.end(), std::back_inserter(outcomes),
-                   [](const Part& p) { return p.outcome(); });
+                   [](const CampaignPart& p) { return p.outcome(); });
     return outcomes;
   }
 
@@ -408,7 +408,7 @@ class Campaign {
   }
 
   const CampaignOptions& options_;
-  std::vector<Part> parts_;
+  std::vector<CampaignPart> parts_;
   std::mutex taking_;
   size_t prepared_count_ = 0;
   std::mutex printing_;             // taken last

@@ -201,13 +201,13 @@ uint32_t select(const AttackNetwork& network, const std::string& records, std::v
 // ---- The problem ----
 
 // What a device holds: images first_place .. first_place + count - 1.
-struct Part {
+struct AttackedPart {
   const AttackImages* images;
   uint32_t first_place;
   uint32_t count;
 };
 
-const Part& part_of(const void* context) { return *static_cast<const Part*>(context); }
+const AttackedPart& part_of(const void* context) { return *static_cast<const AttackedPart*>(context); }
 
 uint32_t sample_count(const void* context) { return part_of(context).count; }
 
@@ -227,7 +227,7 @@ void convolve_disturbance(const AttackNetwork& network, const Real* x, Real* pla
 }
 
 Result<Real> loss(const void* context, Shape, const Real* x, Batch batch, Arena& arena) {
-  const Part& part = part_of(context);
+  const AttackedPart& part = part_of(context);
   const AttackNetwork& network = part.images->network;
   ScratchScope scope(arena);
   const Result<Volumes*> volumes = arena.scratch<Volumes>(1);
@@ -275,7 +275,7 @@ class AttackWorkload : public Workload {
   Margins margins_of(const std::vector<Real>& images, uint32_t count, const Real* first) const;
 
   std::shared_ptr<const AttackImages> images_;
-  std::vector<Part> parts_;
+  std::vector<AttackedPart> parts_;
 };
 
 AttackWorkload::Margins AttackWorkload::margins_of(const std::vector<Real>& images, uint32_t count,

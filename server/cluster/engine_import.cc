@@ -133,6 +133,7 @@ EnginePlan plan_of(const RunRow& row) {
 
 std::vector<EngineFleetRow> rows_of(const std::vector<FleetCopy::Row>& rows) {
   std::vector<EngineFleetRow> all;
+  all.reserve(rows.size());
   for (const FleetCopy::Row& row : rows) {
     all.push_back({row.number, row.name, row.content});
   }

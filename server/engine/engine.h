@@ -20,9 +20,9 @@
 #ifndef GRADSTREAM_SERVER_ENGINE_ENGINE_H_
 #define GRADSTREAM_SERVER_ENGINE_ENGINE_H_
 
-#include <compare>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "server/coordinator/device_row.h"
@@ -90,7 +90,10 @@ struct SumPlace {
   std::string node;  // empty: before all others
   uint64_t epoch = 0;
   uint64_t batch = 0;
-  friend auto operator<=>(const SumPlace&, const SumPlace&) = default;
+  friend bool operator==(const SumPlace&, const SumPlace&) = default;
+  friend bool operator<(const SumPlace& a, const SumPlace& b) {
+    return std::tie(a.node, a.epoch, a.batch) < std::tie(b.node, b.epoch, b.batch);
+  }
 };
 
 struct BatchSum {
