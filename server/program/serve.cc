@@ -258,11 +258,14 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
 }
 
 // serve() once signals are caught.
-int serve_until_end(const CommonOptions& options, bool may_create) {
+int serve_until_end(const CommonOptions& options, bool may_create, const std::function<int()>& become_node) {
   Config config;
   int code = load(options, &config);
   if (code != kExitOk) {
     return code;
+  }
+  if (!config.engine.address.empty()) {
+    return end_signal() == 0 ? become_node() : int{kExitOk};
   }
   LogLevel level = LogLevel::kInfo;
   parse_log_level(config.server.log_level, &level);
@@ -325,12 +328,12 @@ int catch_signals_to_serve() {
               std::string("cannot catch signals: ") + cause_text(errno) + "; " + remedy_text(errno, "start it again"));
 }
 
-int serve(const CommonOptions& options, bool may_create) {
+int serve(const CommonOptions& options, bool may_create, const std::function<int()>& become_node) {
   if (const int code = catch_signals_to_serve(); code != kExitOk) {
     return code;
   }
   try {
-    return serve_until_end(options, may_create);
+    return serve_until_end(options, may_create, become_node);
   } catch (const std::system_error& error) {  // Asio without a descriptor or a thread
     const int cause = error.code().value();
     return fail(is_temporary(cause) ? kExitTemporary : kExitInternal, std::string("cannot begin to serve: ") +
