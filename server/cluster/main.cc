@@ -1,4 +1,4 @@
-// The program `gradstream-engine`: the verbs of `gradstream engine`, with libpq.
+// The program `gradstream-engine`: the verbs of `gradstream engine`, and of `device` and `claim` beside an engine.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -15,6 +15,8 @@
 #include "runtime/base/status.h"
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/engine_moves.h"
+#include "server/cluster/fleet_verbs.h"
+#include "server/program/device_verbs.h"
 #include "server/program/engine_verbs.h"
 
 namespace gradstream {
@@ -47,6 +49,9 @@ int run_engine_program(int argc, char** argv) {
                              [](const EngineArguments& all) { return engine_import(all.common, all.from, all.run); },
                              [](const EngineArguments& all) { return engine_export(all.common, all.to, all.closes); }};
   add_engine_verbs(&app, verbs, &arguments, &code);
+  DeviceArguments fleet;
+  fleet.common = arguments.common;
+  add_device_verbs(&app, &run_fleet_verb, &fleet, &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

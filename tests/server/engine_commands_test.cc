@@ -275,28 +275,6 @@ TEST_F(EngineCommands, AnAddressIsJudgedWithoutItsPassword) {
   EXPECT_EQ(engine("status", "host=127.0.0.1", "--set engine.durability=hope").code, kExitConfig);
 }
 
-// Nodes would never hear of such a change.
-TEST_F(EngineCommands, AFleetOfAnEngineIsNotChangedInADatabase) {
-  const std::string file = folder_.file("beside.db");
-  const auto verb = [&](const std::string& words, const std::string& address) {
-    return call(std::string(GS_PROGRAM) + " " + words + " --config " + folder_.file("c.toml") +
-                " --set server.database=" + file + " --set engine.address=" + address);
-  };
-  ASSERT_EQ(verb("device add a --out " + folder_.file("a.identity"), "").code, kExitOk);
-  for (const std::string& words : {"device add b --out " + folder_.file("b.identity"), std::string("device revoke a"),
-                                   "device rotate a --out " + folder_.file("c.identity"),
-                                   "claim add batch --count-max 2 --out " + folder_.file("batch.claim")}) {
-    const Told told = verb(words, "host=db1");
-    EXPECT_EQ(told.code, kExitConfig) << words << ": " << told.text;
-    EXPECT_THAT(told.text, HasSubstr("engine.address names an engine, whose fleet does not change yet"));
-  }
-  const Told listed = verb("device list", "host=db1");
-  EXPECT_EQ(listed.code, kExitOk) << listed.text;
-  EXPECT_THAT(listed.text, HasSubstr("device=a index=0 "));
-  EXPECT_THAT(listed.text, Not(HasSubstr("state=revoked")));
-  EXPECT_THAT(listed.text, Not(HasSubstr("device=b")));
-}
-
 // A server that takes a connection and then says nothing does not keep the next one of the address from its turn.
 TEST_F(EngineCommands, TheNextServerOfTheAddressIsReached) {
   asio::io_context io;
