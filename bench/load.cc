@@ -12,7 +12,9 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "bench/load_device.h"
 #include "bench/load_mqtt.h"
@@ -184,6 +186,16 @@ void Load::run_return(double seconds) {
 }
 
 void Load::run_days(double seconds, double share) {
+  live(share, [seconds](double past) { return past > seconds; });
+}
+
+void Load::run_until_told(double share) {
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  live(share, [&input](double) { return ::poll(&input, 1, 0) != 0; });
+}
+
+template <typename IsOver>
+void Load::live(double share, const IsOver& has_ended) {
   statistics_ = {};
   const double begin = load_now_s();
   double now = begin;
@@ -192,8 +204,9 @@ void Load::run_days(double seconds, double share) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     exchanges[i] = peers_[i]->exchange_count();
   }
+  bool is_ending = false;
   for (bool is_over = false; !is_over; now = load_now_s()) {
-    const bool is_ending = now - begin > seconds;
+    is_ending = is_ending || has_ended(now - begin);
     size_t connecting = 0;
     is_over = is_ending;
     for (const auto& peer : peers_) {

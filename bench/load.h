@@ -47,10 +47,11 @@ class Load {
   // Says `event=connected`. False: not all devices are connected.
   bool connect();
 
-  // Each of the five does what the line of its name asks for (load_main.cc), and prints its result.
+  // Each of the six does what the line of its name asks for (load_main.cc), and prints its result.
   // Prints when the last one was back, by the clock of the machine: who kills the server knows when it listened again.
   void run_return(double seconds);
   void run_days(double seconds, double share);
+  void run_until_told(double share);
   void run_drain(double seconds);
   void run_closed(double seconds, size_t count);
   void run_open(double seconds, double rate);
@@ -64,6 +65,9 @@ class Load {
   // feed(idle, number of exchanges under way) begins exchanges.
   template <typename Feed>
   void run(double seconds, const Feed& feed);
+  // As run_days(), until is_over(seconds since the beginning).
+  template <typename IsOver>
+  void live(double share, const IsOver& is_over);
   void print_load(double seconds);
   void dial(LoadPeer& peer);
 

@@ -13,6 +13,7 @@
 //                          and is back, dialling as runtime/link/client.cc does
 //   days SECONDS SHARE     every device pulls and answers as the server's windows say; after an Ack it leaves with
 //                          probability SHARE, to dial again when its window is over. At the end all leave.
+//   until_told SHARE       the same until there is a further line of the input
 //   drain SECONDS          no exchange begins; every update without an Ack is sent again until it has one. Says
 //                          `event=drained`, with how many have none after so long; all have left then
 //   quit
@@ -83,11 +84,15 @@ int run_program(int argc, char** argv) {
       verb == "return" ? load.run_return(seconds) : load.run_drain(seconds);
       continue;
     }
+    if (verb == "until_told" && words) {
+      load.run_until_told(seconds);
+      continue;
+    }
     words >> number;
     if (!words || seconds <= 0 || number < 0 || (verb != "closed" && verb != "open" && verb != "days")) {
       std::fprintf(stderr,
                    "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE`, `days SECONDS SHARE`, "
-                   "`drain SECONDS`, `return SECONDS` or `quit`\n");
+                   "`until_told SHARE`, `drain SECONDS`, `return SECONDS` or `quit`\n");
       return 2;
     }
     verb == "closed" ? load.run_closed(seconds, static_cast<size_t>(number))
