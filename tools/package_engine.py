@@ -1,4 +1,4 @@
-"""The Debian package of `gradstream engine`, for tools/package.py: the one program that links libpq.
+"""The Debian package of `gradstream engine` and of a node, for tools/package.py: the one program that links libpq.
 
 It is a package of its own, so that who runs a single server installs neither libpq nor what that brings.
 """
@@ -17,9 +17,10 @@ COPYRIGHT = b"""PostgreSQL's libpq, which the program loads: the PostgreSQL Lice
 The text of uPlot stands in front of the /uplot.js that gradstream serves; it is not served by this program.
 """
 DESCRIPTION = """\
-federated learning: the PostgreSQL database of several nodes
- The verbs of gradstream engine: they make the tables of a cluster, show
- whether its server loses nothing, and take a run of SQLite there and back.
+federated learning: several nodes on a PostgreSQL database
+ A node, which gradstream serve becomes with an engine.address, and the verbs
+ of gradstream engine: they make the tables of a cluster, show whether its
+ server loses nothing, and take a run of SQLite there and back.
  The page is /usr/share/doc/gradstream/how-to/engine.md."""
 
 

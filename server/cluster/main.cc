@@ -1,8 +1,9 @@
-// The program `gradstream-engine`: the verbs of `gradstream engine`, with libpq.
+// The program `gradstream-engine`: the verbs of `gradstream engine` and a node, with libpq.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/engine_moves.h"
+#include "server/cluster/serve_node.h"
 #include "server/program/engine_verbs.h"
 
 namespace gradstream {
@@ -33,7 +35,8 @@ int run_engine_program(int argc, char** argv) {
   if (!keeps_subnormals() || fuses_products()) {
     return fail(kExitArithmetic, exit_code_text(kExitArithmetic));
   }
-  CLI::App app("gradstream-engine: the PostgreSQL database of a cluster; called as gradstream engine");
+  CLI::App app(
+      "gradstream-engine: the PostgreSQL database of a cluster, and its nodes; called as gradstream engine and serve");
   EngineArguments arguments;
   if (::access(kInstalledConfig, R_OK) == 0) {
     arguments.common.config = kInstalledConfig;
@@ -47,6 +50,8 @@ int run_engine_program(int argc, char** argv) {
                              [](const EngineArguments& all) { return engine_import(all.common, all.from, all.run); },
                              [](const EngineArguments& all) { return engine_export(all.common, all.to, all.closes); }};
   add_engine_verbs(&app, verbs, &arguments, &code);
+  add_node_verb(
+      &app, [](const EngineArguments& all) { return serve_node(all.common); }, &arguments, &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -67,5 +72,10 @@ int run_engine_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   gradstream::open_standard_files();
+  if (argc > 1 && std::string_view(argv[1]) == "serve") {
+    if (const int code = gradstream::catch_signals_to_serve(); code != 0) {
+      return code;
+    }
+  }
   return gradstream::finish_output("gradstream-engine", gradstream::run_engine_program(argc, argv));
 }

@@ -107,6 +107,8 @@ class Front {
   uint64_t next_tick_ms() const {
     return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
   }
+  // Whether it judges what comes: it has joined, and has read every version up to the one that it joined.
+  bool is_serving() const { return is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone; }
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 

@@ -3,6 +3,7 @@
 #ifndef GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 #define GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -54,7 +55,8 @@ std::string configuration_words(const CommonOptions& options, const std::string&
 
 // may_create: a database that is missing or empty is made. Else it is kExitDatabase: a disk that is not mounted, or a
 // misspelt path, must not turn a whole fleet away as unknown.
-int serve(const CommonOptions& options, bool may_create);
+// become_node: called in its place where the configuration has an engine.address; it serves as a node of that engine.
+int serve(const CommonOptions& options, bool may_create, const std::function<int()>& become_node);
 // From here on a signal is one to a server (host/end_signals.h). serve() calls it too. kExitOk, or an error already
 // printed.
 int catch_signals_to_serve();

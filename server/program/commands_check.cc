@@ -13,6 +13,7 @@
 #include "host/file_cause.h"
 #include "host/standard_files.h"
 #include "server/base/listen_address.h"
+#include "server/engine/followed_run.h"
 #include "server/program/commands.h"
 #include "server/program/head_key.h"
 #include "server/program/model_export.h"
@@ -167,16 +168,47 @@ int check_address(const std::string& text, const std::string& key) {
   return problem ? fail(kExitNetwork, key + " " + text + ": " + problem.sentence) : int{kExitOk};
 }
 
+// Of what one server does and a node does not: who has set it expects it. Keys with a default of theirs are passed
+// over.
+Objection find_unserved_key(const ServerConfig& server) {
+  const std::pair<const char*, const std::string*> keys[] = {
+      {"export_dir", &server.export_dir}, {"first_model", &server.first_model}, {"head_key", &server.head_key}};
+  for (const auto& [key, value] : keys) {
+    if (!value->empty()) {
+      return std::string("server.") + key +
+             " is nothing that a node of engine.address does; leave it out of this node's configuration";
+    }
+  }
+  return {};
+}
+
+// check_to_serve() of a configuration with an engine.address. The run is the engine's.
+int check_node(const Config& config, ServeUse use) {
+  if (const Objection unserved = find_unserved_key(config.server)) {
+    return fail(kExitConfig, unserved.sentence);
+  }
+  if (const Objection unnamed = check_node_name(node_name(config.engine))) {
+    return fail(kExitConfig, "engine.node is empty, and this machine's name is none of a node: " + unnamed.sentence +
+                                 "; set engine.node");
+  }
+  if (const Objection objection = config.has_run ? check_cluster_run(config.run) : Objection()) {
+    return fail(kExitConfig, "[run] " + objection.sentence);
+  }
+  if (const int code = check_files(config, use); code != kExitOk) {
+    return code;
+  }
+  const int code = check_address(config.server.listen, "server.listen");
+  return code == kExitOk ? check_address(config.server.http_listen, "server.http_listen") : code;
+}
+
 }  // namespace
 
 int check_to_serve(const CommonOptions& options, const Config& config, bool may_create, ServeUse use) {
+  if (!config.engine.address.empty()) {
+    return check_node(config, use);
+  }
   if (!config.has_run) {
     return fail(kExitConfig, options.config + " has no section [run]; experiments/demo.toml is an example");
-  }
-  if (!config.engine.address.empty()) {
-    return fail(kExitConfig,
-                "engine.address names an engine, and no server of this release serves by one: this server would go on "
-                "with server.database, beside the engine; leave engine.address out of its configuration");
   }
   if (const Objection objection = check_new_run(config.run); use == ServeUse::kCheck && objection) {
     return fail(kExitConfig, "[run] " + objection.sentence);
@@ -244,7 +276,7 @@ int check_config(const CommonOptions& options, bool may_create, bool with_origin
     code = check_to_serve(options, settled, may_create, ServeUse::kCheck);
   }
   std::optional<RunRow> run;
-  if (code == kExitOk && !with_origins) {
+  if (code == kExitOk && !with_origins && config.engine.address.empty()) {
     code = find_stored_run(config, &run);
   }
   if (code != kExitOk) {

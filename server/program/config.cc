@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
 #include <filesystem>
 #include <iterator>
 #include <type_traits>
+
+#include <unistd.h>
 
 #include "server/base/address_ranges.h"
 #include "server/base/listen_address.h"
@@ -238,6 +241,11 @@ void read_engine(const TomlNode& table, Reader& reader, EngineConfig* out) {
   if (durability != nullptr &&
       std::find(std::begin(kDurabilities), std::end(kDurabilities), out->durability) == std::end(kDurabilities)) {
     reader.error(durability, "engine.durability: expected one of \"standby\", \"storage\"");
+  }
+  if (const TomlNode* const node = table.find("node"); node != nullptr && !out->node.empty()) {
+    if (const Objection objection = check_node_name(out->node)) {
+      reader.error(node, "engine.node: " + objection.sentence);
+    }
   }
 }
 
@@ -591,6 +599,21 @@ std::vector<std::string> config_keys() {
     keys.push_back(section + "." + key);
   });
   return keys;
+}
+
+std::string node_name(const EngineConfig& engine) {
+  char machine[HOST_NAME_MAX + 1] = {};
+  if (engine.node.empty()) {
+    static_cast<void>(::gethostname(machine, sizeof machine - 1));
+  }
+  return engine.node.empty() ? machine : engine.node;
+}
+
+Objection check_node_name(const std::string& name) {
+  const bool is_printable = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return is_printable && !name.empty() && name.size() <= kNodeNameMax
+             ? ""
+             : "expected 1 to " + std::to_string(kNodeNameMax) + " printable ASCII characters without a blank";
 }
 
 std::string absolute_path(const std::string& path) {

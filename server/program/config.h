@@ -139,10 +139,11 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
 }
 
-// Where an operator's engine on PostgreSQL is, for `gradstream engine`.
+// Where an operator's engine on PostgreSQL is, for `gradstream engine` and for `serve` as a node of it.
 struct EngineConfig {
   std::string address;                 // as libpq takes it, without a password; empty: there is none
   std::string durability = "standby";  // kDurabilities
+  std::string node;                    // of this node in the cluster; empty: the machine's name
   // Of a connection, and of each answer. Reason: as kEngineDeadlineMs of server/postgresql/engine_link.h.
   uint32_t deadline_ms = 10'000;
 };
@@ -155,8 +156,17 @@ template <typename Config, typename Visit>
 void visit_engine_fields(Config& c, Visit&& visit) {
   visit("address", c.address, 0U, 0U);
   visit("durability", c.durability, 0U, 0U);
+  visit("node", c.node, 0U, 0U);
   visit("deadline_ms", c.deadline_ms, 1000U, 86400000U);
 }
+
+// Of a node's name, bytes. Reason: as long as a machine's name is at most, on a line of the log.
+inline constexpr size_t kNodeNameMax = 63;
+// The name that this node has: engine.node, or that of the machine.
+std::string node_name(const EngineConfig& engine);
+// Objects to a name that is empty, too long or not of printable characters without a blank. What an import brings has a
+// name with blanks.
+Objection check_node_name(const std::string& name);
 
 struct NetworkStart;  // server/program/network_file.h
 

@@ -45,6 +45,16 @@ void add_engine_verbs(CLI::App* app, const EngineVerbs& verbs, EngineArguments* 
   back->callback(calls(verbs.export_run));
 }
 
+void add_node_verb(CLI::App* app, const std::function<int(const EngineArguments&)>& does, EngineArguments* arguments,
+                   int* code) {
+  CLI::App* const verb = app->add_subcommand("serve", "serve the run of the engine, as one of its nodes");
+  verb->add_option("--config", arguments->common.config, "as of gradstream serve")->envname("GRADSTREAM_CONFIG");
+  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
+      ->allow_extra_args(false);
+  verb->add_flag("--create", arguments->may_create, "means nothing to a node: gradstream engine init makes the tables");
+  verb->callback([=] { *code = does(*arguments); });
+}
+
 int become_engine_program(char** words) {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -11,6 +11,7 @@
 #include "server/base/log.h"
 #include "server/base/refusal_catalogue.h"
 #include "server/link/session.h"
+#include "server/program/device_psk.h"
 
 namespace gradstream {
 
@@ -69,17 +70,7 @@ bool Keyring::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntr
     return false;
   }
   const std::optional<EnrolledDevice>& row = *found;
-  if (!row || generation > row->generation) {
-    return false;
-  }
-  const bool is_previous = generation + 1 == row->generation && now_ms_() < row->previous_until_ms;
-  out->key = is_previous ? row->previous_key : row->key;
-  out->device = row->index;
-  out->refusal = row->state == DeviceState::kRevoked            ? PskRefusal::kRevoked
-                 : !row->is_active()                            ? PskRefusal::kInactive
-                 : generation == row->generation || is_previous ? PskRefusal::kNone
-                                                                : PskRefusal::kExpired;
-  return true;
+  return row && find_key(*row, generation, now_ms_(), out);
 }
 
 // ---- Peers that become devices ----

@@ -124,7 +124,8 @@ void add_run_number(CLI::App* verb, Arguments* arguments) {
       ->check(CLI::PositiveNumber);
 }
 
-void add_serve(CLI::App& app, Arguments* arguments, int* code) {
+// words: of the whole command line, behind the program's name.
+void add_serve(CLI::App& app, Arguments* arguments, char** words, int* code) {
   auto* const verb = app.add_subcommand(
       "serve",
       "serve the active run, or the latest; with none in the database, begin one from the configuration's [run]");
@@ -138,15 +139,16 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
   verb->add_flag("--create", arguments->may_create,
                  "make the database, if there is none; with --check-config, one need not be there")
       ->excludes(print);
-  verb->callback([arguments, check, print, code] {
+  verb->callback([arguments, check, print, words, code] {
     for (const std::string& file : {arguments->check_config, arguments->print_config}) {
       if (!file.empty()) {
         arguments->common.config = file;
       }
     }
     const bool with_origins = print->count() > 0;
-    *code = check->count() > 0 || with_origins ? check_config(arguments->common, arguments->may_create, with_origins)
-                                               : serve(arguments->common, arguments->may_create);
+    *code = check->count() > 0 || with_origins
+                ? check_config(arguments->common, arguments->may_create, with_origins)
+                : serve(arguments->common, arguments->may_create, [words] { return become_engine_program(words); });
   });
 }
 
@@ -531,7 +533,7 @@ int run_program(int argc, char** argv) {
   int code = kExitOk;
   app.set_version_flag("--version", std::string("gradstream ") + GS_VERSION);
   app.require_subcommand(1);
-  add_serve(app, &arguments, &code);
+  add_serve(app, &arguments, argv + std::min(argc, 1), &code);
   add_device(app, &arguments, &code);
   add_claim(app, &arguments, &code);
   add_copies(app, &arguments, &code);

@@ -1,7 +1,6 @@
 // The verb `serve`: from a configuration to a running server, and to an orderly end.
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,13 +10,13 @@
 
 #include "host/end_signals.h"
 #include "host/file_cause.h"
-#include "server/base/descriptors.h"
 #include "server/base/listen_address.h"
-#include "server/base/notify.h"
+#include "server/base/ports.h"
 #include "server/program/commands.h"
 #include "server/program/model_download.h"
 #include "server/program/network_file.h"
 #include "server/program/run_head.h"
+#include "server/program/serve_parts.h"
 #include "server/program/server.h"
 #include "server/run/canonical_text.h"
 #include "server/store/database_lock.h"
@@ -93,17 +92,7 @@ Objection set_first_model(const Config& config, Coordinator& coordinator) {
 }
 
 // The port for people and monitors; *out stays empty where none is configured.
-int open_http(const Config& config, WatchBoard& board, std::unique_ptr<HttpServer>* out) {
-  Tcp::endpoint endpoint;
-  if (!parse_listen_address(config.server.http_listen, &endpoint)) {  // empty: load_config() has checked it
-    return kExitOk;
-  }
-  std::string token;
-  const std::string& file = config.server.http_token_file;
-  Objection problem = file.empty() ? "" : read_token(file, &token);
-  if (problem) {
-    return fail(kExitFile, problem.sentence);
-  }
+int open_watch(const Config& config, WatchBoard& board, std::unique_ptr<HttpServer>* out) {
   const auto download = std::make_shared<ModelDownload>(board);
   const auto answer = [&board, out, download](const HttpTarget& target) {
     if (is_page_path(target.path)) {
@@ -112,138 +101,10 @@ int open_http(const Config& config, WatchBoard& board, std::unique_ptr<HttpServe
     if (target.path == kModelPath) {
       return download->answer();
     }
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return watch_response(target, board.read().get(), (*out)->counters(),
-                          static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+    return watch_response(target, board.read().get(), (*out)->counters(), steady_ms());
   };
-  *out = std::make_unique<HttpServer>(config.server.http, token, answer, is_page_path);
-  (*out)->allow_hosts(config.server.http_hosts);
-  problem = (*out)->start(endpoint);
-  if (problem) {
-    return fail(kExitNetwork, problem.sentence);
-  }
-  log_event("http_listening"_event, Fields()
-                                        .add("address", endpoint.address().to_string())
-                                        .add("port", uint64_t{(*out)->port()})
-                                        .add("token", token.empty() ? "no" : "needed"));
-  return kExitOk;
+  return open_http(config, answer, is_page_path, out);
 }
-
-// Whether the port goes on with the token that its file holds now. A file that cannot be used changes nothing.
-bool reload_token(const Config& served, HttpServer& http) {
-  std::string token;
-  const Objection problem = read_token(served.server.http_token_file, &token);
-  if (problem) {
-    log_event(
-        "reload_failed"_event,
-        Fields()
-            .add("cause", problem.sentence)
-            .add("remedy",
-                 "correct the file, and send SIGHUP again; until then the HTTP port keeps the token that it has"));
-    return false;
-  }
-  http.set_token(std::move(token));
-  return true;
-}
-
-// Whether handshakes go on with the certificates that the files hold now. What cannot be used changes nothing.
-bool reload_certificates(Server& server) {
-  const Objection problem = server.reload_credentials();
-  if (problem) {
-    log_event(
-        "reload_failed"_event,
-        Fields()
-            .add("cause", problem.sentence)
-            .add("remedy",
-                 "correct the files, and send SIGHUP again; until then the server keeps the certificates that it has"));
-  }
-  return !problem;
-}
-
-// SIGHUP: devices, the log level, certificates and the token of the HTTP port are read anew; what else differs takes a
-// restart, and is named. http may be null.
-void reload(const CommonOptions& options, const Config& served, Server& server, HttpServer* http) {
-  Config config;
-  Objection errors = load_config({options.config, process_environment(), options.overrides}, &config);
-  if (errors) {
-    errors.sentence.pop_back();
-    log_event("reload_failed"_event, Fields().add("cause", errors.sentence));
-    return;
-  }
-  LogLevel level = LogLevel::kInfo;
-  parse_log_level(config.server.log_level, &level);
-  std::string keys;
-  const std::vector<std::string> names = config_keys();
-  for (const std::string& name : names) {
-    const bool is_run = name.starts_with("run.");  // frozen, and the run's own
-    if (!is_run && name != "server.log_level" && value_text(config, name) != value_text(served, name)) {
-      keys += (keys.empty() ? "" : ",") + name;
-    }
-  }
-  const bool has_token = http != nullptr && !served.server.http_token_file.empty();
-  const char* const token = !has_token ? "none" : reload_token(served, *http) ? "read" : "kept";
-  const bool has_certificates = served.server.credentials.is_set();
-  const char* const certificates = !has_certificates ? "none" : reload_certificates(server) ? "read" : "kept";
-  log_event("reloaded"_event, Fields()
-                                  .add("log_level", config.server.log_level)
-                                  .add("needs_restart", keys.empty() ? "none" : keys)
-                                  .add("http_token", token)
-                                  .add("certificates", certificates));
-  set_log_level(level);
-  server.reload();
-}
-
-// Brings the signals of the process (host/end_signals.h) into the loop of the server. One for the process, so that no
-// signal is forgotten while one run makes room for the next.
-class Signals {
- public:
-  Signals(asio::io_context& io, const CommonOptions& options, const Config& config,
-          const std::unique_ptr<HttpServer>& http)
-      : news_(io, signal_file()), options_(options), config_(config), http_(http) {
-    wait();
-  }
-  ~Signals() { news_.release(); }  // the file is the process's
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  // `server` has been started. It hears of the signals until detach(), and at once of those that came while there was
-  // no server.
-  void attach(Server& server) {
-    server_ = &server;
-    look();
-  }
-  void detach() { server_ = nullptr; }
-
- private:
-  void wait() {
-    news_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const ErrorCode& cancelled) {
-      if (!cancelled) {
-        clear_signal_file();
-        look();
-        wait();
-      }
-    });
-  }
-
-  void look() {
-    if (server_ == nullptr) {
-      return;
-    }
-    if (take_hangup()) {
-      reload(options_, config_, *server_, http_.get());
-    }
-    if (end_signal() != 0) {
-      notify_manager("STOPPING=1");
-      server_->drain();
-    }
-  }
-
-  asio::posix::stream_descriptor news_;
-  const CommonOptions& options_;
-  const Config& config_;
-  const std::unique_ptr<HttpServer>& http_;  // empty until the port is open
-  Server* server_ = nullptr;
-};
 
 // From the first signal on, as long as nothing is served: the check of a large database, the replay of a long journal.
 // Reason: a service manager and an operator expect an end in seconds, and there is nothing to lose.
@@ -258,7 +119,7 @@ struct Shared {
   WatchBoard& board;
   std::unique_ptr<HttpServer>& http;
   asio::io_context& io;
-  Signals& signals;
+  ServeSignals& signals;
 };
 
 void warn_of_fleet_over_cap(const Config& config, const std::vector<EnrolledDevice>& devices) {
@@ -328,7 +189,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
     config.server.listen = listen.substr(0, listen.rfind(':') + 1) + std::to_string(server.port());
   }
   if (shared.http == nullptr) {
-    if (const int code = open_http(config, shared.board, &shared.http); code != kExitOk) {
+    if (const int code = open_watch(config, shared.board, &shared.http); code != kExitOk) {
       return code;
     }
   }
@@ -383,27 +244,6 @@ int choose_next_run(const CommonOptions& options, SqliteDatabase& database, Conf
   return kExitOk;
 }
 
-// Descriptors for HTTP, the database and exports are kept before devices get any.
-void share_descriptors(Config* config) {
-  const ServerConfig& server = config->server;
-  const uint32_t http = server.http_listen.empty() ? 0 : server.http.connection_count_max;
-  const DescriptorNeeds needs = {server.io_threads, http};
-  const uint64_t open = open_descriptors();
-  const uint64_t kept = open + kDescriptorReserve + uint64_t{needs.io_threads} * kThreadDescriptors + http;
-  const uint64_t wanted = kept + server.listener.connection_count_max + kLobbyCountMax;
-  const uint64_t limit = raise_descriptor_limit(wanted);
-  config->server.listener.descriptor_count_max = device_descriptors(limit, open, needs);
-  const size_t places = session_count_max(config->server.listener);
-  if (places < server.listener.connection_count_max) {
-    log_event("descriptors_short"_event,
-              Fields()
-                  .add("limit", limit)
-                  .add("wanted", wanted)
-                  .add("places", uint64_t{places})
-                  .add("connection_count_max", uint64_t{server.listener.connection_count_max}));
-  }
-}
-
 int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
   bool has_next = true;
   int code = kExitOk;
@@ -418,11 +258,14 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
 }
 
 // serve() once signals are caught.
-int serve_until_end(const CommonOptions& options, bool may_create) {
+int serve_until_end(const CommonOptions& options, bool may_create, const std::function<int()>& become_node) {
   Config config;
   int code = load(options, &config);
   if (code != kExitOk) {
     return code;
+  }
+  if (!config.engine.address.empty()) {
+    return end_signal() == 0 ? become_node() : int{kExitOk};
   }
   LogLevel level = LogLevel::kInfo;
   parse_log_level(config.server.log_level, &level);
@@ -466,7 +309,7 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   board.set_command_options(configuration_words(options, std::filesystem::current_path(no_folder).string()));
   std::unique_ptr<HttpServer> http;  // its thread reads the board
   asio::io_context io(1);
-  Signals signals(io, options, loaded, http);
+  ServeSignals signals(io, options, loaded, http);
   share_descriptors(&config);
   return serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock);
 }
@@ -485,12 +328,12 @@ int catch_signals_to_serve() {
               std::string("cannot catch signals: ") + cause_text(errno) + "; " + remedy_text(errno, "start it again"));
 }
 
-int serve(const CommonOptions& options, bool may_create) {
+int serve(const CommonOptions& options, bool may_create, const std::function<int()>& become_node) {
   if (const int code = catch_signals_to_serve(); code != kExitOk) {
     return code;
   }
   try {
-    return serve_until_end(options, may_create);
+    return serve_until_end(options, may_create, become_node);
   } catch (const std::system_error& error) {  // Asio without a descriptor or a thread
     const int cause = error.code().value();
     return fail(is_temporary(cause) ? kExitTemporary : kExitInternal, std::string("cannot begin to serve: ") +

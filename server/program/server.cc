@@ -1,7 +1,6 @@
 #include "server/program/server.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -10,12 +9,10 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/past_runs.h"
-#include "server/rules/record.h"
+#include "server/program/serve_parts.h"
 #include "server/run/pace.h"
 #include "server/run/pace_keys.h"
 #include "server/run/run_core.h"
-#include "server/run/run_stages.h"
-#include "server/run/units_keys.h"
 
 namespace gradstream {
 
@@ -39,26 +36,6 @@ uint64_t first_ms(SqliteDatabase& fleet) {
     log_event("clock_behind"_event, Fields().add("clock_ms", clock_ms).add("latest_ms", now_ms));
   }
   return now_ms;
-}
-
-// A device that is brought up to date gets a whole snapshot, a whole Log, or both at once: the queue must hold them,
-// however large the model and however many versions it missed. Both sizes count whole frames, of 52 bytes at least:
-// with kQueuedFrameOverhead for each they stay below two and a half times as much.
-ListenerLimits limits_for(const Config& config) {
-  ListenerLimits limits = config.server.listener;
-  const auto tensor_count = 1 + static_cast<uint64_t>(std::popcount(version_parts(config.run)));
-  // A column of the table of units takes as much as three numbers.
-  const uint32_t known_columns = units_column_count(config.run);
-  const uint32_t columns = known_columns == 0 ? kUnitsColumnMax : known_columns;
-  const uint64_t table = units_bits(config.run) == 0 ? 0 : snapshot_size({3 * columns, 1});
-  const uint64_t snapshot = snapshot_size(config.run.model->shape, config.run.has_mean()) * tensor_count + table;
-  const uint64_t log = config.run.wire->log_size_max == 0 ? snapshot : config.run.wire->log_size_max;
-  const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
-  limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
-  for (const std::string& balancer : config.server.balancers) {
-    limits.balancers.add(balancer);  // the configuration has been checked
-  }
-  return limits;
 }
 
 // What one device may cost. A held Pull is answered long before its session would be idle for too long.
@@ -85,7 +62,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
                  [this](uint32_t device) { listener_.renew(device); }}),
       publisher_(config_.server.export_dir, run_.id),
       tls_(keyring_.lookup(), config.server.tls, credential_board()),
-      listener_(io, tls_, limits_for(config), counters_, *this, keyring_.lookup()),
+      listener_(io, tls_, listener_limits(config), counters_, *this, keyring_.lookup()),
       tick_(io),
       drain_timer_(io),
       watch_timer_(io) {

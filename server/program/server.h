@@ -33,6 +33,7 @@
 #include "server/program/key_changer.h"
 #include "server/program/keyring.h"
 #include "server/program/publisher.h"
+#include "server/program/served_shell.h"
 #include "server/program/watch_feed.h"
 #include "server/store/sqlite_database.h"
 #include "server/store/store_thread.h"
@@ -40,7 +41,7 @@
 
 namespace gradstream {
 
-class Server : public SessionOwner {
+class Server : public SessionOwner, public ServedShell {
  public:
   // fleet: for the io_context thread. journal: the run's, for the store thread; mark_run_state is called there too.
   struct Parts {
@@ -61,11 +62,11 @@ class Server : public SessionOwner {
   Objection start();
   uint16_t port() const { return listener_.port(); }
   // SIGTERM, SIGINT: Drain to every session; io.run() returns when they have left or drain_deadline_ms is over.
-  void drain();
+  void drain() override;
   // SIGHUP: looks at the devices now. Sessions are not touched.
-  void reload();
+  void reload() override;
   // SIGHUP too: handshakes from now on see the files' certificates. After an objection nothing has changed.
-  Objection reload_credentials();
+  Objection reload_credentials() override;
   // After io.run(): another run is active while the one of this server is paused or over, so it has drained for that.
   bool is_left_for_next_run() const { return next_run_ != 0; }
   // After io.run(): stores what is left. False when records could not be stored (their devices were told nothing).

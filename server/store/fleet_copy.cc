@@ -128,16 +128,24 @@ Objection read_rows(SqliteDatabase& database, const char* sql, int is_whole, std
                              : std::string("the fleet cannot be read: ") + sqlite3_errstr(code) + "; check the disk";
 }
 
+// Objects to content that read_rows() does not make.
+template <typename Columns>
+Objection read_content(const FleetCopy::Row& row, Columns* columns) {
+  StateArchive io(row.content);
+  uint8_t form = 0;
+  io.values(form);
+  columns->exchange(io);
+  return io.is_sound() && io.is_at_end() && form == kFleetForm
+             ? ""
+             : "the row of " + row.name + " is of another release; use the one that wrote it";
+}
+
 template <typename Columns>
 Objection write_rows(SqliteDatabase& database, const char* sql, const std::vector<FleetCopy::Row>& rows) {
   for (const FleetCopy::Row& row : rows) {
-    StateArchive io(row.content);
-    uint8_t form = 0;
     Columns columns;
-    io.values(form);
-    columns.exchange(io);
-    if (!io.is_sound() || !io.is_at_end() || form != kFleetForm) {
-      return "the row of " + row.name + " is of another release; use the one that wrote it";
+    if (Objection objection = read_content(row, &columns)) {
+      return objection;
     }
     Use use(database, sql);
     use.bind(1, row.number);
@@ -185,6 +193,41 @@ Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet, const Ru
     return objection;
   }
   return database.error();
+}
+
+Objection read_device(const FleetCopy::Row& row, EnrolledDevice* out) {
+  DeviceColumns columns;
+  if (Objection objection = read_content(row, &columns)) {
+    return objection;
+  }
+  const auto read_key = [](const Bytes& bytes, DeviceKey* key) {
+    const bool is_whole = bytes.size() == DeviceKey::size();
+    if (is_whole) {
+      *key = DeviceKey(std::span<const uint8_t, DeviceKey::size()>(bytes.data(), DeviceKey::size()));
+    }
+    return is_whole;
+  };
+  *out = {};
+  out->index = row.number;
+  out->name = row.name;
+  out->state = static_cast<DeviceState>(columns.state);
+  out->generation = static_cast<uint32_t>(columns.generation);
+  out->previous_until_ms = columns.previous_until_ms;
+  out->created_ms = columns.created_ms;
+  out->key_change_since_ms = columns.change_since_ms;
+  const bool has_state = columns.state >= static_cast<uint64_t>(DeviceState::kPending) &&
+                         columns.state <= static_cast<uint64_t>(DeviceState::kRevoked);
+  const bool has_previous = columns.previous_key.empty() || read_key(columns.previous_key, &out->previous_key);
+  return has_state && has_previous && columns.generation <= UINT32_MAX && read_key(columns.key, &out->key)
+             ? ""
+             : "the row of " + row.name + " is damaged; restore the last good copy";
+}
+
+Objection read_claim(const FleetCopy::Row& row, uint64_t now_ms, bool* is_open) {
+  ClaimColumns columns;
+  const Objection objection = read_content(row, &columns);
+  *is_open = !objection && columns.is_ended == 0 && now_ms < columns.expires_ms;
+  return objection;
 }
 
 Objection drop_records_before(SqliteDatabase& database, uint32_t run, uint64_t sequence) {

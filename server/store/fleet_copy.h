@@ -31,6 +31,11 @@ Objection read_fleet(SqliteDatabase& database, FleetCopy* out);
 // content that read_fleet() does not give, and where the database does not take it.
 Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet, const RunRow& run);
 
+// What a lookup of keys needs of a device's row. Objects to content that read_fleet() does not give.
+Objection read_device(const FleetCopy::Row& row, EnrolledDevice* out);
+// Whether a claim still lets devices in, by its row: neither over nor ended at now_ms since the epoch. The same.
+Objection read_claim(const FleetCopy::Row& row, uint64_t now_ms, bool* is_open);
+
 // Of a journal whose checkpoint at this sequence reads: the records before that one go, so that nothing is replayed
 // from before it.
 Objection drop_records_before(SqliteDatabase& database, uint32_t run, uint64_t sequence);

@@ -5,21 +5,18 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
 
-#include <malloc.h>
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/visit_keys.h"
 #include "server/watch/attention.h"
+#include "server/watch/metrics.h"
 
 namespace gradstream {
 
@@ -27,57 +24,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string number(double value) {
-  std::array<char, 32> text = {};
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
+std::string number(double value) { return metric_text(value); }
 
 double seconds_of(uint64_t time_ms) { return static_cast<double>(time_ms) / 1000; }
-
-// One line a sample, HELP and TYPE before the first of a metric.
-class Metrics {
- public:
-  void begin(const std::string& name, const char* type, const char* help) {
-    text_ += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
-  }
-  void sample(const std::string& name, const std::string& labels, const std::string& value) {
-    text_ += name + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
-  }
-  void gauge(const std::string& name, const char* help, double value) {
-    begin(name, "gauge", help);
-    sample(name, "", number(value));
-  }
-  void counter(const std::string& name, const char* help, uint64_t value) {
-    begin(name, "counter", help);
-    sample(name, "", std::to_string(value));
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-// Names that every Prometheus client library uses.
-void add_process(Metrics& metrics, const WatchSnapshot& snapshot) {
-  metrics.gauge("process_start_time_seconds", "Start of the process since the epoch.", seconds_of(snapshot.started_ms));
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  metrics.begin("process_cpu_seconds_total", "counter", "Processor time, user and system.");
-  metrics.sample("process_cpu_seconds_total", "", number(seconds(usage.ru_utime) + seconds(usage.ru_stime)));
-  uint64_t pages = 0;
-  uint64_t resident_pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident_pages;
-  metrics.gauge("process_resident_memory_bytes", "Resident memory.",
-                static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
-#ifdef __GLIBC__  // other C libraries do not say
-  const struct mallinfo2 heap = mallinfo2();
-  metrics.gauge("gradstream_heap_bytes", "Allocated by malloc and not freed, its own overhead included.",
-                static_cast<double>(heap.uordblks) + static_cast<double>(heap.hblkhd));
-#endif
-}
 
 void add_run(Metrics& metrics, const WatchSnapshot& s) {
   metrics.gauge("gradstream_run_number", "The run that is served.", s.run);
@@ -502,7 +451,7 @@ std::shared_ptr<const WatchSnapshot> WatchBoard::read() const {
 
 std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   Metrics metrics;
-  add_process(metrics, s);
+  add_process(&metrics, s.started_ms);
   add_run(metrics, s);
   metrics.begin("gradstream_devices", "gauge", "Enrolled devices by state.");
   metrics.sample("gradstream_devices", "state=\"pending\"", std::to_string(s.enrolled.pending));
@@ -528,13 +477,7 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
                      std::to_string(s.coordinator.refusals[i]));
     }
   }
-  metrics.counter("gradstream_http_requests_total", "Requests to this port that were answered.", http.requests);
-  const char* const refusals = "gradstream_http_refusals_total";
-  metrics.begin(refusals, "counter", "Requests to this port, and connections, that were refused.");
-  for (size_t i = 0; i < kHttpRefusalCount; ++i) {
-    metrics.sample(refusals, std::string("reason=\"") + http_refusal_text(static_cast<HttpRefusal>(i)) + "\"",
-                   std::to_string(http.refusals[i]));
-  }
+  add_http(&metrics, http);
   return metrics.take();
 }
 

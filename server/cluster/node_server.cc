@@ -1,0 +1,342 @@
+#include "server/cluster/node_server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "server/base/listen_address.h"
+#include "server/base/log.h"
+#include "server/base/notify.h"
+#include "server/base/ports.h"
+#include "server/program/commands.h"
+#include "server/program/serve_parts.h"
+
+namespace gradstream {
+
+NodeServer::NodeServer(asio::io_context& io, const Config& config, const NodeRun& run, const PostgresOptions& engine,
+                       const NodeFleet& fleet, NodeBoard& board)
+    : io_(io),
+      config_(config),
+      run_(run),
+      node_(engine.node),
+      fleet_(fleet),
+      board_(board),
+      started_ms_(wall_clock_ms()),
+      engine_(io, engine, [this] { go_on(); }),
+      front_(run.identity, config_.run, fleet.device_count(), engine_),
+      leader_(config_.run, fleet.device_count(), engine_),
+      tls_(fleet.lookup(), config.server.tls, credential_board()),
+      listener_(io, tls_, listener_limits(config), counters_, *this, fleet.lookup()),
+      tick_(io),
+      drain_timer_(io),
+      watch_timer_(io) {}
+
+NodeServer::~NodeServer() {
+  is_going_on_ = true;  // sessions that end now have nobody to tell
+  listener_.close_accepting();
+  listener_.abort_all();
+  for (SteadyTimer* const timer : {&tick_, &drain_timer_, &watch_timer_}) {
+    timer->cancel();
+  }
+  // The cancelled handlers hold TLS streams, which must end before the TLS context that they share.
+  io_.restart();
+  io_.poll();
+}
+
+const CredentialBoard* NodeServer::credential_board() const {
+  return config_.server.credentials.is_set() ? &credentials_ : nullptr;
+}
+
+Objection NodeServer::reload_credentials() { return credentials_.load(config_.server.credentials); }
+
+Objection NodeServer::start_tls() {
+  if (credential_board() != nullptr) {
+    if (Objection problem = reload_credentials()) {
+      return problem;
+    }
+  }
+  const uint32_t count = config_.server.io_threads;
+  const Status status = count == 1 ? tls_.start()
+                                   : listener_.start_threads(std::vector<PskLookup>(count, fleet_.lookup()),
+                                                             config_.server.tls, credential_board());
+  return status == Status::kOk
+             ? ""
+             : "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";
+}
+
+Objection NodeServer::start() {
+  if (Objection problem = start_tls()) {
+    return problem;
+  }
+  Tcp::endpoint endpoint;
+  parse_listen_address(config_.server.listen, &endpoint);  // load_config() has checked it
+  if (Objection problem = listener_.open(endpoint)) {
+    return problem;
+  }
+  log_event("listening"_event, Fields()
+                                   .add("version", GS_VERSION)
+                                   .add("address", endpoint.address().to_string())
+                                   .add("port", uint64_t{port()})
+                                   .add("run", uint64_t{run_.identity.run})
+                                   .add("name", run_.name)
+                                   .add_hex("parameters", run_.identity.parameters_digest)
+                                   .add("devices", uint64_t{fleet_.device_count()})
+                                   .add("node", node_));
+  front_.start(steady_ms());
+  leader_.on_tick(steady_ms());
+  go_on();
+  watch();
+  return {};
+}
+
+// ---- Sessions ------------------------------------------------------------------------------------------------------
+
+// Only an enrolled device gets in by its certificate.
+void NodeServer::on_session_unregistered(SessionId session, const std::string&) {
+  listener_.admit(session, TlsFault::kUnknownIdentity, kNoDevice);
+}
+
+void NodeServer::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
+  front_.on_message(session, device, message, steady_ms());
+  go_on();
+}
+
+// No handshake of a claim succeeds on a node.
+void NodeServer::on_session_claim(SessionId session, uint32_t, const ClaimRequest&) {
+  listener_.answer_claim(session, {gs_Reason_REASON_OVERLOADED});
+}
+
+void NodeServer::on_session_ended(SessionId session) {
+  front_.on_session_closed(session);
+  go_on();
+  end_if_drained();
+}
+
+// ---- The front, the leader and their engine ------------------------------------------------------------------------
+
+// Executing an action may end a session, which makes more actions: they are taken by the outermost call, in order.
+void NodeServer::go_on() {
+  if (std::exchange(is_going_on_, true)) {
+    return;
+  }
+  take_replies();
+  for (std::vector<FrontAction> actions = front_.take_actions(); !actions.empty(); actions = front_.take_actions()) {
+    for (const FrontAction& action : actions) {
+      execute(action);
+    }
+    listener_.flush();
+  }
+  is_going_on_ = false;
+  note_engine();
+  note_changes();
+  arm_tick();
+}
+
+void NodeServer::execute(const FrontAction& action) {
+  if (action.is_close) {
+    listener_.close(action.session, action.reason);
+  } else {
+    listener_.send(action.session, action.message);
+  }
+}
+
+void NodeServer::take_replies() {
+  const uint64_t now_ms = steady_ms();
+  for (const EngineReply& reply : engine_.take_replies()) {
+    if (front_.on_reply(reply, now_ms)) {
+      note_versions(reply.versions);
+    } else {
+      leader_.on_reply(reply, now_ms);
+    }
+  }
+}
+
+// Those before this node's start are one line.
+void NodeServer::note_versions(const std::vector<PublishedVersion>& versions) {
+  for (const PublishedVersion& one : versions) {
+    VersionRecord record;
+    const bool is_read = one.version > told_.version && one.version <= front_.run().version() &&
+                         decode_published(config_.run, one, &record) == Status::kOk;
+    if (is_read && told_.is_caught_up) {
+      log_event("version"_event, Fields().add("version", uint64_t{one.version}).add_hex("digest", record.digest));
+    }
+    told_.version = is_read ? one.version : told_.version;
+  }
+}
+
+void NodeServer::note_engine() {
+  const bool is_away = !engine_.is_connected();
+  if (is_away == told_.is_away || (is_away && engine_.trouble().empty())) {
+    return;
+  }
+  told_.is_away = is_away;
+  if (is_away) {
+    log_event("engine_away"_event, Fields().add("cause", engine_.trouble()));
+  } else {
+    log_event("engine_back"_event, Fields().add("connections", engine_.connection_count()));
+  }
+}
+
+void NodeServer::note_changes() {
+  if (leader_.is_leading() != told_.is_leading) {
+    told_.is_leading = leader_.is_leading();
+    const Fields fields = Fields()
+                              .add("node", node_)
+                              .add("version", uint64_t{leader_.run().version()})
+                              .add("won", leader_.counters().terms);
+    if (told_.is_leading) {
+      log_event("leader_won"_event, fields);
+    } else {
+      log_event("leader_lost"_event, fields);
+    }
+  }
+  if (!told_.is_caught_up && front_.is_serving()) {
+    told_.is_caught_up = true;
+    told_.version = front_.run().version();
+    log_event("node_joined"_event, Fields()
+                                       .add("node", node_)
+                                       .add("version", uint64_t{told_.version})
+                                       .add_hex("digest", front_.run().ledger().digest()));
+  }
+  if (front_.run().is_done() && !std::exchange(told_.is_done, true)) {
+    log_event("run_finished"_event,
+              Fields().add("version", uint64_t{front_.run().version()}).add("cause", "round_count"));
+  }
+  if (trouble() != NodeTrouble::kNone && told_.trouble == NodeTrouble::kNone) {
+    told_.trouble = trouble();
+    log_event("node_trouble"_event, Fields().add("node", node_).add("cause", sentence_of(told_.trouble)));
+    listener_.drain(
+        {config_.server.listener.session.refusal_retry_min_ms, config_.server.listener.session.refusal_retry_max_ms});
+  }
+}
+
+NodeTrouble NodeServer::trouble() const {
+  return front_.trouble() != NodeTrouble::kNone ? front_.trouble() : leader_.trouble();
+}
+
+void NodeServer::arm_tick() {
+  const uint64_t next_ms = std::min(front_.next_tick_ms(), leader_.next_tick_ms());
+  if (next_ms == tick_ms_) {
+    return;
+  }
+  tick_ms_ = next_ms;
+  if (next_ms == UINT64_MAX) {
+    tick_.cancel();
+    return;
+  }
+  const uint64_t now_ms = steady_ms();
+  // A tick that stays due would spin: at least a millisecond between two.
+  tick_.expires_after(std::chrono::milliseconds(next_ms > now_ms ? next_ms - now_ms : 1));
+  tick_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      tick_ms_ = UINT64_MAX;
+      front_.on_tick(steady_ms());
+      leader_.on_tick(steady_ms());
+      go_on();
+    }
+  });
+}
+
+// ---- The end -------------------------------------------------------------------------------------------------------
+
+void NodeServer::drain() {
+  if (std::exchange(is_draining_, true)) {
+    return;
+  }
+  log_event("draining"_event, Fields().add("sessions", uint64_t{listener_.connection_count()}));
+  const SessionLimits& session = config_.server.listener.session;
+  listener_.drain({session.refusal_retry_min_ms, session.refusal_retry_max_ms});
+  drain_timer_.expires_after(std::chrono::milliseconds(config_.server.drain_deadline_ms));
+  drain_timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      log_event("deadline"_event, Fields()
+                                      .add("limit", "drain_deadline_ms")
+                                      .add("sessions", uint64_t{listener_.connection_count()})
+                                      .add("remedy", "none needed: these devices dial again"));
+      io_.stop();
+    }
+  });
+  end_if_drained();
+}
+
+// Its lease runs out, and another node leads.
+void NodeServer::end_if_drained() {
+  if (is_draining_ && listener_.connection_count() == 0) {
+    io_.stop();
+  }
+}
+
+bool NodeServer::finish() {
+  Fields fields;
+  visit_node_counters(snapshot(), [&](const char* key, const char*, uint64_t value) { fields.add(key, value); });
+  log_event("counters"_event, fields);
+  log_event("stopped"_event, Fields().add("version", uint64_t{front_.run().version()}));
+  return trouble() == NodeTrouble::kNone;
+}
+
+// ---- What others see -----------------------------------------------------------------------------------------------
+
+std::string NodeServer::why_not_ready() const {
+  if (trouble() != NodeTrouble::kNone) {
+    return sentence_of(trouble());
+  }
+  if (is_draining_) {
+    return "draining";
+  }
+  if (!engine_.is_connected()) {
+    return "without a connection to the engine" + (engine_.trouble().empty() ? "" : ": " + engine_.trouble());
+  }
+  return told_.is_caught_up ? "" : "the node has not joined the run yet";
+}
+
+NodeSnapshot NodeServer::snapshot() const {
+  NodeSnapshot now;
+  now.taken_steady_ms = steady_ms();
+  now.started_ms = started_ms_;
+  now.not_ready = why_not_ready();
+  now.run = run_.identity.run;
+  now.version = front_.run().version();
+  now.devices = fleet_.device_count();
+  now.sessions = listener_.connection_count() + listener_.lobby_count();
+  now.handshakes = listener_.handshake_count() + listener_.lobby_count();
+  now.is_draining = is_draining_;
+  now.is_leading = leader_.is_leading();
+  now.is_connected = engine_.is_connected();
+  now.is_in_trouble = trouble() != NodeTrouble::kNone;
+  now.connection_count = engine_.connection_count();
+  now.shell = counters_;
+  listener_.add_thread_counters(&now.shell);
+  now.front = front_.counters();
+  now.leader = leader_.counters();
+  return now;
+}
+
+// Every kWatchPeriodMs: notify the service manager, and publish a snapshot. If a thread with sessions has stopped,
+// neither happens, so that the manager and /healthz see a node that hangs.
+void NodeServer::watch() {
+  if (!has_stalled_thread()) {
+    notify_manager("READY=1\nWATCHDOG=1");
+    board_.publish(std::make_shared<const NodeSnapshot>(snapshot()));
+  }
+  watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
+  watch_timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      watch();
+    }
+  });
+}
+
+bool NodeServer::has_stalled_thread() {
+  const uint64_t now_ms = steady_ms();
+  const uint64_t silent_ms = now_ms - listener_.beaten_ms(now_ms);
+  if (silent_ms <= kWatchStaleMs) {
+    return false;
+  }
+  if (is_log_due(&stall_logged_ms_)) {
+    log_event("io_thread_stalled"_event, Fields().add("silent_ms", silent_ms));
+  }
+  return true;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,321 @@
+#!/usr/bin/python3
+"""Three nodes of one run, on PostgreSQL with a synchronous standby and behind HAProxy, with twelve devices.
+
+The node that leads is killed in mid-run and another one gets SIGTERM. Their devices dial again, and the last node takes
+the run to its end. Everyone takes part in each round. So the digest of each version must be that of one server with the
+same devices, which nobody disturbed. The run then goes back into a file. Everything listens on 127.0.0.1. Without
+PostgreSQL or haproxy it is skipped, and says so.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import balancer_test  # noqa: E402
+import durable_peers  # noqa: E402
+import fleet  # noqa: E402
+
+SKIPPED = 77
+SECONDS_MAX = 60  # of one wait, on a machine with much else to do
+DEVICES, NODES, ROUNDS = 12, 3, 30
+KILL_AT, STOP_AFTER = 3, 3  # versions, the latter behind the one at which the leader was killed
+CALM_ROUNDS = 3  # behind the last disturbance, at least
+EXIT_CONFIG, EXIT_DATABASE = 3, 4
+POSTGRESQL = """
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+synchronous_standby_names = '*'
+max_wal_senders = 4
+shared_buffers = 16MB
+wal_retrieve_retry_interval = 100ms
+"""
+HAPROXY = """
+global
+  log stderr format raw local0
+defaults
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  option redispatch
+  retries 3
+listen gradstream
+  mode tcp
+  balance roundrobin
+  bind 127.0.0.1:{port}
+"""
+RUN = f"""
+[run]
+name = "cluster"
+problem = "kpca"
+rows = 8
+cols = 2
+centre = "none"
+scale = "none"
+step_size = 0.1
+participation = "all"
+update_goal = "all"
+clip_norm = "none"
+seen_versions = 0
+device_share_max = 1
+device_count = {DEVICES}
+direction_count = 4
+round_count = {ROUNDS}
+report_deadline_ms = 300000
+retry_min_ms = 10
+retry_max_ms = 50
+"""
+LIMITS = """
+[server.limits]
+refusal_retry_min_ms = 10
+refusal_retry_max_ms = 50
+drain_deadline_ms = 5000
+"""
+check = balancer_test.check
+
+
+class Database:
+    """A primary and its standby, as users have them."""
+
+    def __init__(self, home, stack):
+        self.programs, _ = durable_peers.find_postgresql()
+        self.home, self.stack = home, stack
+        self.user = durable_peers.unprivileged_user()
+        home.mkdir(mode=0o755)
+        if self.user is not None:
+            os.chown(home, self.user.pw_uid, self.user.pw_gid)
+        self.port, standby_port = fleet.free_port(), fleet.free_port()
+        self._run(*durable_peers.initdb_command(self.programs, home / "primary"), "--no-sync")
+        with open(home / "primary" / "postgresql.conf", "a", encoding="ascii") as settings:
+            settings.write(POSTGRESQL)
+        self._start("primary", self.port)
+        self._run(self.programs / "pg_basebackup", "-h", "127.0.0.1", "-p", self.port, "-U", durable_peers.ROLE, "-D",
+                  home / "standby", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        primary = self._start("standby", standby_port)
+        check(primary.wait_for_line("started streaming WAL", SECONDS_MAX), "\n".join(primary.lines[-9:]))
+        self.address = f"host=127.0.0.1 port={self.port} user={durable_peers.ROLE} dbname=postgres"
+
+    def _run(self, *command):
+        fleet.command(durable_peers.as_user(command, self.user), str(command[0]), SECONDS_MAX)
+
+    def _start(self, name, port):
+        server = durable_peers.PostgreSql(name, durable_peers.as_user(
+            [self.programs / "postgres", "-D", self.home / name, "-p", port], self.user), cwd=self.home)
+        self.stack.callback(server.stop)
+        check(server.wait_for_line("ready to accept", SECONDS_MAX), "\n".join(server.lines[-9:]))
+        return server
+
+    def ask(self, statement):
+        return fleet.command([self.programs / "psql", "-d", self.address, "-Atc", statement], statement)
+
+
+class Versions:
+    """Digests by version, as lines event=version of any node tell them. Nodes must not differ."""
+
+    def __init__(self):
+        self.digests, self.faults = {}, []
+        self._news = threading.Condition()
+
+    def note(self, line):
+        if "event=version " in line:
+            said = fleet.fields(line)
+            with self._news:
+                known = self.digests.setdefault(int(said["version"]), said["digest"])
+                if known != said["digest"]:
+                    self.faults.append(line)
+                self._news.notify_all()
+
+    def wait(self, version):
+        with self._news:
+            return self._news.wait_for(lambda: max(self.digests, default=0) >= version, SECONDS_MAX)
+
+
+class Place:
+    def __init__(self, home, stack):
+        self.home, self.stack = home, stack
+        self.config = home / "fleet.toml"
+        self.config.write_text(f'[server]\nlisten = "127.0.0.1:0"\ndatabase = "{home}/gradstream.db"\n{LIMITS}{RUN}')
+
+    def serve(self, name, *more, listener=None):
+        server = fleet.Process(name, [fleet.SERVER, "serve", "--config", self.config, *more], listener)
+        self.stack.callback(server.stop)
+        return server
+
+    def begin(self):
+        """Twelve devices, and a run that has begun."""
+        (self.home / "names.csv").write_text("".join(f"device-{index}\n" for index in range(DEVICES)))
+        fleet.command([fleet.SERVER, "device", "import", self.home / "names.csv", "--config", self.config,
+                       "--out-folder", self.home / "identities"], "enrolling")
+        server = self.serve("server")
+        balancer_test.wait(server, "version")
+        check(server.stop() == 0, "\n".join(server.lines))
+        for index in range(DEVICES):
+            samples = bytes((index * 37 + at * (index + 3)) % 256 for at in range(128))
+            (self.home / f"{index}.gsd").write_bytes(balancer_test.SHARD[:-128] + samples)
+
+    def connect(self, port):
+        devices = []
+        for index in range(DEVICES):
+            device = fleet.Process(f"device-{index}", [
+                fleet.CLIENT, "--server", f"127.0.0.1:{port}", "--identity",
+                self.home / "identities" / f"device-{index}.identity", "--data", self.home / f"{index}.gsd", "--state",
+                "none", "--retry-ms", 10, "--no-floors", "--until-finished"])
+            self.stack.callback(device.stop)
+            devices.append(device)
+        return devices
+
+    def finish(self, devices, servers):
+        """The digest that all of them end with."""
+        ends = [device.wait_for_line("event=finished", SECONDS_MAX) for device in devices]
+        check(None not in ends, "devices end:\n" + "\n".join(
+            f"{process.name}: {line}" for process in [*devices, *servers] for line in process.lines[-9:]))
+        digests = {fleet.fields(end)["digest"] for end in ends}
+        check(len(digests) == 1, f"devices end with one model: {digests}")
+        return digests.pop()
+
+    def play_alone(self):
+        """The digest of each version that one server makes."""
+        shutil.copy(self.home / "gradstream.db", self.home / "alone.db")
+        versions = Versions()
+        server = self.serve("alone", "--set", f"server.database={self.home}/alone.db", listener=versions.note)
+        last = self.finish(self.connect(balancer_test.wait(server, "listening")["port"]), [server])
+        check(server.stop() == 0, "\n".join(server.lines))
+        check(versions.digests[ROUNDS] == last, f"{versions.digests} ends with {last}")
+        return versions.digests
+
+
+class Node:
+    def __init__(self, place, database, number, versions):
+        self.port, self.http = fleet.free_port(), fleet.free_port()
+        self.name = f"node-{number}"
+        self.process = place.serve(self.name, "--set", f"server.listen=127.0.0.1:{self.port}", "--set",
+                                   f"server.http_listen=127.0.0.1:{self.http}", "--set",
+                                   "server.balancers=[\"127.0.0.1\"]", "--set", f"engine.node={self.name}", "--set",
+                                   f"engine.address={database}", listener=versions.note)
+
+    def get(self, path):
+        """Status and text."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=SECONDS_MAX) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+    def leads(self):
+        said = [line for line in self.process.lines if "event=leader_" in line]
+        return bool(said) and "event=leader_won" in said[-1]
+
+
+def refuse(place, code, words, *more):
+    server = place.serve("refused", *more)
+    status = server.wait(SECONDS_MAX)
+    said = "\n".join(server.lines)
+    check(status == code and words in said, f"exit status {status} in place of {code}, or not '{words}':\n{said}")
+
+
+def check_start(place, database):
+    """What a node says of an engine that is refused, and of one that is away."""
+    refuse(place, EXIT_DATABASE, "has no schema gradstream", "--set", f"engine.address={database.address}")
+    refuse(place, EXIT_CONFIG, "server.export_dir", "--set", f"engine.address={database.address}", "--set",
+           f"server.export_dir={place.home}")
+    refuse(place, EXIT_CONFIG, "without a blank", "--set", f"engine.address={database.address}", "--set",
+           'engine.node="an import"')
+    away = Node(place, f"host=127.0.0.1 port={fleet.free_port()}", 0, Versions())
+    balancer_test.wait(away.process, "engine_away")
+    deadline = time.monotonic() + SECONDS_MAX
+    while away.get("/healthz")[0] != 200 and time.monotonic() < deadline:
+        pass  # the snapshot follows the line at once
+    status, cause = away.get("/readyz")
+    check(status == 503 and "without a connection to the engine" in cause, f"{status} {cause}")
+    check(away.process.stop() == 0, "a signal ends a node that waits:\n" + "\n".join(away.process.lines))
+
+
+def balance(place, nodes):
+    port = fleet.free_port()
+    servers = "".join(f"  server {node.name} 127.0.0.1:{node.port} check inter 200ms fall 1 rise 1 send-proxy-v2\n"
+                      for node in nodes)
+    (place.home / "haproxy.cfg").write_text(HAPROXY.format(port=port) + servers)
+    balancer = fleet.Process("haproxy", ["haproxy", "-db", "-f", place.home / "haproxy.cfg"])
+    place.stack.callback(balancer.stop)
+    return port
+
+
+def check_cluster(place, database, alone):
+    engine = ["--config", place.config, "--set", f"engine.address={database.address}"]
+    fleet.command([fleet.SERVER, "engine", "init", *engine], "engine init")
+    fleet.command([fleet.SERVER, "engine", "import", *engine, "--from", place.home / "gradstream.db"], "engine import")
+    versions = Versions()
+    nodes = [Node(place, database.address, number, versions) for number in range(1, NODES + 1)]
+    for node in nodes:
+        balancer_test.wait(node.process, "node_joined")
+    devices = place.connect(balance(place, nodes))
+    check(versions.wait(KILL_AT), "the run trains:\n" + "\n".join(nodes[0].process.lines[-20:]))
+    leader = next((node for node in nodes if node.leads()), None)
+    check(leader is not None, "one node leads")
+    leader.process.kill()
+    killed_at = max(versions.digests)
+    stopped, last = [node for node in nodes if node is not leader]
+    check(versions.wait(killed_at + STOP_AFTER), "another node leads:\n" + "\n".join(last.process.lines[-20:]))
+    status = stopped.process.stop()
+    stopped_at = max(versions.digests)
+    check(stopped_at <= ROUNDS - CALM_ROUNDS, f"too late for a disturbance: {killed_at}, {stopped_at}")
+    counters = fleet.fields([line for line in stopped.process.lines if "event=counters" in line][-1])
+    check(int(counters["updates_accepted"]) > 0, f"devices are spread over the nodes: {counters}")
+    check(status == 0, f"SIGTERM ends a node with status {status}:\n" + "\n".join(stopped.process.lines[-20:]))
+    check(last.get("/readyz") == (200, "ready\n"), str(last.get("/readyz")))
+    digest = place.finish(devices, [last.process])
+    check(versions.wait(ROUNDS) and not versions.faults, f"nodes differ: {versions.faults}")
+    check_metrics(last)
+    check(last.process.stop() == 0, "\n".join(last.process.lines[-20:]))
+    check(last.leads(), "the last node leads")
+    made = {version: alone[version] for version in versions.digests}
+    check(versions.digests == made, f"one server makes {made}, nodes made {versions.digests}")
+    check(set(range(1, ROUNDS + 1)) <= set(made) and digest == alone[ROUNDS], f"{sorted(made)}, {digest}")
+    export(place, database, engine, digest)
+    print(f"cluster: devices={DEVICES} versions={ROUNDS} killed_at={killed_at} stopped_at={stopped_at} digests_wrong=0")
+
+
+def check_metrics(node):
+    metrics = dict(line.rsplit(" ", 1) for line in node.get("/metrics")[1].splitlines() if not line.startswith("#"))
+    for key in ("gradstream_batches_committed_total", "gradstream_versions_published_total",
+                "gradstream_tasks_issued_total", "gradstream_sessions_established_total",
+                "gradstream_engine_connected", "gradstream_node_leads"):
+        check(float(metrics[key]) > 0, f"{key} {metrics[key]}")
+    check(metrics["gradstream_node_trouble"] == "0", "no trouble")
+
+
+def export(place, database, engine, digest):
+    # As after the 10 s in which a node might come back.
+    database.ask("UPDATE gradstream.run SET lease_until = clock_timestamp() - interval '1 min'")
+    said = fleet.fields(fleet.command([fleet.SERVER, "engine", "export", *engine, "--to", place.home / "back.db"],
+                                      "engine export"))
+    check((said["version"], said["digest"]) == (str(ROUNDS), digest), str(said))
+
+
+def main():
+    for why in (durable_peers.find_postgresql()[1],
+                None if shutil.which("haproxy") else "haproxy is missing (apt-get install haproxy)",
+                None if (fleet.SERVER.parent / "gradstream-engine").exists() else "gradstream-engine is not built"):
+        if why:
+            print(f"cluster: skipped: {why}")
+            return SKIPPED
+    with tempfile.TemporaryDirectory(prefix="gradstream-cluster-") as folder, contextlib.ExitStack() as stack:
+        home = pathlib.Path(folder)
+        home.chmod(0o755)  # PostgreSQL runs as another user where this is root
+        database = Database(home / "postgresql", stack)
+        place = Place(home, stack)
+        place.begin()
+        check_start(place, database)
+        check_cluster(place, database, place.play_alone())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
