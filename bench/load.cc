@@ -1,14 +1,20 @@
 #include "bench/load.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <span>
+#include <utility>
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "bench/load_device.h"
 #include "bench/load_mqtt.h"
@@ -31,11 +37,39 @@ TlsKeyExchange exchange_of(const LoadArguments& arguments) {
 }  // namespace
 
 Load::Load(const LoadArguments& arguments)
-    : arguments_(arguments), poll_(epoll_create1(EPOLL_CLOEXEC)), random_(arguments.seed) {
-  address_.sin_family = AF_INET;
-  address_.sin_port = htons(arguments.port);
-  address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    : arguments_(arguments), poll_(epoll_create1(EPOLL_CLOEXEC)), random_(arguments.seed) {}
+
+bool Load::read_servers() {
+  std::vector<std::string> servers = arguments_.servers;
+  if (servers.empty()) {
+    servers.push_back("127.0.0.1:" + std::to_string(arguments_.port));
+  }
+  for (const std::string& server : servers) {
+    const size_t colon = std::min(server.find(':'), server.size());
+    const std::string port = server.substr(std::min(colon + 1, server.size()));
+    const unsigned long number = std::strtoul(port.c_str(), nullptr, 10);
+    sockaddr_in& address = addresses_.emplace_back();
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(number));
+    if (number == 0 || number > UINT16_MAX ||
+        inet_pton(AF_INET, server.substr(0, colon).c_str(), &address.sin_addr) != 1) {
+      std::fprintf(stderr, "load: error: --server %s: expected an IPv4 address and a port, such as 10.0.0.1:7800\n",
+                   server.c_str());
+      return false;
+    }
+  }
+  return true;
 }
+
+bool Load::open_record() {
+  if (arguments_.record.empty() || record_.open(arguments_.record)) {
+    return true;
+  }
+  std::fprintf(stderr, "load: error: --record %s: %s\n", arguments_.record.c_str(), std::strerror(errno));
+  return false;
+}
+
+void Load::dial(LoadPeer& peer) { peer.connect(addresses_[next_address_++ % addresses_.size()], poll_); }
 
 bool Load::read_identities() {
   std::ifstream file(arguments_.identities);
@@ -95,7 +129,9 @@ bool Load::connect() {
     } else if (arguments_.is_nats) {
       peers_.push_back(std::make_unique<NatsPeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
     } else {
-      peers_.push_back(std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
+      auto peer = std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_, random_);
+      peer->record_in(arguments_.record.empty() ? nullptr : &record_);
+      peers_.push_back(std::move(peer));
     }
     peers_.back()->use(credentials_.empty() ? nullptr : credentials_[peers_.size() - 1].get());
   }
@@ -108,7 +144,7 @@ bool Load::connect() {
     });
     while (next < peers_.size() && under_way.size() < kConnectingMax) {
       under_way.push_back(peers_[next++].get());
-      under_way.back()->connect(address_, poll_);
+      dial(*under_way.back());
     }
     turn(0.01);
   }
@@ -133,7 +169,7 @@ void Load::run_return(double seconds) {
     for (const auto& peer : peers_) {
       peer->give_up_late(now);
       if (peer->state() == LoadPeerState::kGone && peer->due_s() <= now) {
-        peer->connect(address_, poll_);
+        dial(*peer);
       }
       back += peer->state() == LoadPeerState::kIdle && peer->session_count() > 1 ? 1 : 0;
     }
@@ -150,6 +186,16 @@ void Load::run_return(double seconds) {
 }
 
 void Load::run_days(double seconds, double share) {
+  live(share, [seconds](double past) { return past > seconds; });
+}
+
+void Load::run_until_told(double share) {
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  live(share, [&input](double) { return ::poll(&input, 1, 0) != 0; });
+}
+
+template <typename IsOver>
+void Load::live(double share, const IsOver& has_ended) {
   statistics_ = {};
   const double begin = load_now_s();
   double now = begin;
@@ -158,8 +204,9 @@ void Load::run_days(double seconds, double share) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     exchanges[i] = peers_[i]->exchange_count();
   }
+  bool is_ending = false;
   for (bool is_over = false; !is_over; now = load_now_s()) {
-    const bool is_ending = now - begin > seconds;
+    is_ending = is_ending || has_ended(now - begin);
     size_t connecting = 0;
     is_over = is_ending;
     for (const auto& peer : peers_) {
@@ -182,7 +229,7 @@ void Load::run_days(double seconds, double share) {
         peer.begin_exchange();
       } else if (peer.state() == LoadPeerState::kGone && connecting < kConnectingMax) {
         ++connecting;
-        peer.connect(address_, poll_);
+        dial(peer);
       }
     }
     turn(kTurnSeconds);
@@ -191,6 +238,38 @@ void Load::run_days(double seconds, double share) {
     peer->leave();
   }
   print_load(now - begin);
+}
+
+void Load::run_drain(double seconds) {
+  const double begin = load_now_s();
+  size_t pending = peers_.size();
+  for (double now = begin; pending > 0 && now - begin < seconds; now = load_now_s()) {
+    pending = 0;
+    size_t connecting = 0;
+    for (const auto& peer : peers_) {
+      connecting += peer->state() == LoadPeerState::kConnecting || peer->state() == LoadPeerState::kGreeting ? 1 : 0;
+    }
+    for (const auto& peer : peers_) {
+      peer->give_up_late(now);
+      const bool is_idle = peer->state() == LoadPeerState::kIdle;
+      if (!peer->is_pending()) {
+        is_idle ? peer->leave() : void();
+      } else if (is_idle && peer->due_s() <= now) {
+        peer->begin_exchange();
+      } else if (peer->state() == LoadPeerState::kGone && peer->due_s() <= now && connecting < kConnectingMax) {
+        ++connecting;
+        dial(*peer);
+      }
+      pending += peer->is_pending() ? 1 : 0;
+    }
+    turn(kTurnSeconds);
+  }
+  for (const auto& peer : peers_) {
+    peer->leave();
+  }
+  std::printf("event=drained seconds=%.3f pending=%zu recorded=%d\n", load_now_s() - begin, pending,
+              record_.is_broken() ? 0 : 1);
+  std::fflush(stdout);
 }
 
 void Load::run_closed(double seconds, size_t count) {

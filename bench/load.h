@@ -11,6 +11,7 @@
 
 #include <netinet/in.h>
 
+#include "bench/lineage.h"
 #include "bench/load_peer.h"
 #include "runtime/link/certificate.h"
 #include "runtime/wire/identity.h"
@@ -19,7 +20,8 @@ namespace gradstream {
 
 // As the command line of gradstream-load names them.
 struct LoadArguments {
-  uint16_t port = 0;
+  uint16_t port = 0;                 // of 127.0.0.1, where no server is named
+  std::vector<std::string> servers;  // HOST:PORT, an IPv4 address; each dial of a device takes the next one
   std::string identities;
   uint32_t devices = 0;
   uint32_t seed = 1;
@@ -28,6 +30,7 @@ struct LoadArguments {
   bool is_storm = false;
   std::string exchange = "psk_dhe_ke";
   std::string certificates;
+  std::string record;  // a new file of bench/lineage.h; empty: none
 };
 
 class Load {
@@ -39,13 +42,17 @@ class Load {
   bool read_identities();
   // As `gradstream-handshakes --certificates` writes them: one for each device, in the order of the identities.
   bool read_certificates();
+  bool open_record();
+  bool read_servers();
   // Says `event=connected`. False: not all devices are connected.
   bool connect();
 
-  // Each of the four does what the line of its name asks for (load_main.cc), and prints its result.
+  // Each of the six does what the line of its name asks for (load_main.cc), and prints its result.
   // Prints when the last one was back, by the clock of the machine: who kills the server knows when it listened again.
   void run_return(double seconds);
   void run_days(double seconds, double share);
+  void run_until_told(double share);
+  void run_drain(double seconds);
   void run_closed(double seconds, size_t count);
   void run_open(double seconds, double rate);
 
@@ -58,11 +65,17 @@ class Load {
   // feed(idle, number of exchanges under way) begins exchanges.
   template <typename Feed>
   void run(double seconds, const Feed& feed);
+  // As run_days(), until is_over(seconds since the beginning).
+  template <typename IsOver>
+  void live(double share, const IsOver& is_over);
   void print_load(double seconds);
+  void dial(LoadPeer& peer);
 
   const LoadArguments arguments_;
   const int poll_;
-  sockaddr_in address_ = {};
+  std::vector<sockaddr_in> addresses_;
+  size_t next_address_ = 0;
+  LineageFile record_;
   std::vector<Identity> identities_;
   std::vector<std::unique_ptr<Credentials>> credentials_;
   LoadStatistics statistics_;

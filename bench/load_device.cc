@@ -1,18 +1,16 @@
 #include "bench/load_device.h"
 
 #include <cstring>
-#include <utility>
 
 #include "runtime/base/crc32c.h"
 
 namespace gradstream {
 namespace {
 
-// One of the values that a device uploads: small, and its own in each version.
-float value_of(uint32_t device, uint32_t version, uint32_t entry) {
-  uint32_t bits = device * 0x9e3779b9U ^ version * 0x85ebca6bU ^ entry * 0xc2b2ae35U;
-  bits = (bits ^ (bits >> 15)) * 0x2c1b3c6dU;
-  return 1e-6F * (static_cast<float>(bits >> 21) - 1024.0F);
+uint64_t now_ms() { return static_cast<uint64_t>(1e3 * load_now_s()); }
+
+bool is_accepted(gs_Verdict verdict) {
+  return verdict == gs_Verdict_VERDICT_FOLDED || verdict == gs_Verdict_VERDICT_LATE;
 }
 
 }  // namespace
@@ -24,9 +22,13 @@ void DevicePeer::send(const DeviceMessage& message) {
   send_bytes({frame, size.value()});
 }
 
+// A task that was not answered yet comes again with the next Pull.
 void DevicePeer::forget_session() {
   reader_ = FrameReader();
-  task_ = {};
+  is_draining_ = false;
+  if (!is_sent_) {
+    task_ = {};
+  }
 }
 
 void DevicePeer::greet() {
@@ -44,6 +46,7 @@ void DevicePeer::greet() {
                         .problems_count = 1,
                         .problems = {"least_squares"},
                         .features = ~(1U << static_cast<uint32_t>(gs_Feature_FEATURE_NO_LOSSES))};
+  hello.pending_task_sequence = task_.task_sequence;
   hello.reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   hello.sample_count = 1;
   send(message);
@@ -76,35 +79,86 @@ void DevicePeer::on_message(const ServerMessage& message) {
     case gs_ServerMessage_welcome_tag:
       value_count_ = message.body.welcome.rows * message.body.welcome.cols;
       device_ = message.body.welcome.client_index;
+      is_welcome_ = true;
       return leave_early() ? void() : ask();  // who says nothing more is dropped at a deadline
     case gs_ServerMessage_task_tag:
+      note_back();
       task_ = message.body.task;
-      return state() == LoadPeerState::kGreeting ? greeted() : answer();
+      if (state() == LoadPeerState::kGreeting) {
+        greeted();
+        return is_draining_ ? leave_for(drain_window_, "the server drains") : void();
+      }
+      return answer();
     case gs_ServerMessage_wait_tag:
+      note_back();
       ++statistics_.waits;
       take_window(message.body.wait.retry);
-      return state() == LoadPeerState::kGreeting ? greeted() : end_exchange(false);
-    case gs_ServerMessage_ack_tag: {
-      const bool counts =
-          message.body.ack.verdict == gs_Verdict_VERDICT_FOLDED || message.body.ack.verdict == gs_Verdict_VERDICT_LATE;
-      if (!counts) {
-        ++statistics_.refused;
-        statistics_.last_fault = reason_name(message.body.ack.reason);
-      }
-      take_window(message.body.ack.retry);
-      return end_exchange(counts);
-    }
+      return end(false);
+    case gs_ServerMessage_ack_tag:
+      return on_ack(message.body.ack);
     case gs_ServerMessage_refuse_tag:
-      return fail(reason_name(message.body.refuse.reason));
+      return leave_for(message.body.refuse.retry, reason_name(message.body.refuse.reason));
     case gs_ServerMessage_drain_tag:
-      return fail("the server drains");
+      drain_window_ = message.body.drain.retry;
+      is_draining_ = true;
+      return state() == LoadPeerState::kIdle ? leave_for(drain_window_, "the server drains") : void();
     default:  // a version's bytes
       return;
   }
 }
 
+void DevicePeer::on_ack(const gs_Ack& ack) {
+  if (!is_sent_ || ack.task_sequence != task_.task_sequence) {
+    return fail("an Ack of another update");
+  }
+  note_back();
+  take_window(ack.retry);
+  if (ack.verdict == gs_Verdict_VERDICT_TRY_LATER) {
+    ++statistics_.waits;
+    return end(false);
+  }
+  if (record_ != nullptr) {
+    sent_.version = ack.version;
+    sent_.verdict = ack.verdict;
+    sent_.is_duplicate = ack.duplicate;
+    record_->add_ack(sent_, now_ms());
+  }
+  if (!is_accepted(ack.verdict)) {
+    ++statistics_.refused;
+    statistics_.last_fault = reason_name(ack.reason);
+  }
+  task_ = {};
+  is_sent_ = false;
+  end(is_accepted(ack.verdict));
+}
+
+// The exchange is over, which may have been the greeting. Then the device leaves, where the server wants that.
+void DevicePeer::end(bool is_answered) {
+  if (state() == LoadPeerState::kGreeting) {
+    greeted();
+  }
+  end_exchange(is_answered);
+  if (is_draining_) {
+    leave_for(drain_window_, "the server drains");
+  }
+}
+
+void DevicePeer::on_lost(double wait_s) {
+  if (record_ != nullptr && is_welcome_) {
+    is_lost_ = true;
+    record_->add_lost(device_, now_ms(), static_cast<uint64_t>(1e3 * wait_s));
+  }
+}
+
+void DevicePeer::note_back() {
+  if (is_lost_) {
+    is_lost_ = false;
+    record_->add_back(device_, now_ms());
+  }
+}
+
 void DevicePeer::answer() {
-  const gs_Task task = std::exchange(task_, gs_Task{});
+  const gs_Task& task = task_;
   has_model_ = true;
   version_ = task.version;
   digest_ = task.digest;
@@ -119,12 +173,18 @@ void DevicePeer::answer() {
   update.values.size = static_cast<pb_size_t>(value_count_ * sizeof(float));
   GS_ASSERT(update.values.size <= kPayloadSizeMax);  // the run's model is one piece
   for (uint32_t e = 0; e < value_count_; ++e) {
-    const float value = value_of(device_, task.version, e);
+    const float value = load_value(device_, task.version, e);
     std::memcpy(update.values.bytes + e * sizeof value, &value, sizeof value);
   }
   update.crc32c = crc32c(0, update.values.bytes, update.values.size);
   update.loss_before = 1;
   update.loss_after = 1;
+  sent_ = {.device = device_,
+           .task_sequence = task.task_sequence,
+           .base_version = task.version,
+           .steps = update.steps_done,
+           .crc32c = update.crc32c};
+  is_sent_ = true;
   start_clock();
   send(message);
 }

@@ -3,7 +3,7 @@
 // version alone: what is measured is the server.
 //
 //   gradstream-load --port N --identities FILE --devices N [--mqtt | --nats] [--exchange certificate --certificates
-//   FOLDER]
+//   FOLDER] [--server HOST:PORT]... [--record FILE]
 //
 // It connects all devices, says `event=connected ...`, and then does what the lines of its input say, one after the
 // other; each ends with a line `event=load ...`, the third with `event=returned ...`:
@@ -13,6 +13,9 @@
 //                          and is back, dialling as runtime/link/client.cc does
 //   days SECONDS SHARE     every device pulls and answers as the server's windows say; after an Ack it leaves with
 //                          probability SHARE, to dial again when its window is over. At the end all leave.
+//   until_told SHARE       the same until there is a further line of the input
+//   drain SECONDS          no exchange begins; every update without an Ack is sent again until it has one. Says
+//                          `event=drained`, with how many have none after so long; all have left then
 //   quit
 // An exchange is Pull, Task, update, Ack; its latency is that from the update to the Ack. With --mqtt the peer is an
 // MQTT 3.1.1 broker and an exchange a PUBLISH of the same size with QoS 1 and its PUBACK. With --nats the peer is NATS
@@ -42,6 +45,8 @@ int run_program(int argc, char** argv) {
   LoadArguments arguments;
   CLI::App app("gradstream-load: devices for ./run bench server");
   app.add_option("--port", arguments.port, "of 127.0.0.1");
+  app.add_option("--server", arguments.servers, "HOST:PORT in place of --port; of several each dial takes the next");
+  app.add_option("--record", arguments.record, "a new file, with a line for each Ack: bench/lineage.h");
   app.add_option("--identities", arguments.identities, "lines NAME,KEY");
   app.add_option("--devices", arguments.devices);
   app.add_option("--seed", arguments.seed, "of windows, and of what is drawn in days and open");
@@ -61,7 +66,8 @@ int run_program(int argc, char** argv) {
     return 1;
   }
   Load load(arguments);
-  if (!load.read_identities() || !load.read_certificates() || !load.connect()) {
+  if (!load.read_servers() || !load.open_record() || !load.read_identities() || !load.read_certificates() ||
+      !load.connect()) {
     return 1;
   }
   std::string line;
@@ -74,15 +80,19 @@ int run_program(int argc, char** argv) {
     if (verb == "quit") {
       return 0;
     }
-    if (verb == "return" && words && seconds > 0) {
-      load.run_return(seconds);
+    if ((verb == "return" || verb == "drain") && words && seconds > 0) {
+      verb == "return" ? load.run_return(seconds) : load.run_drain(seconds);
+      continue;
+    }
+    if (verb == "until_told" && words) {
+      load.run_until_told(seconds);
       continue;
     }
     words >> number;
     if (!words || seconds <= 0 || number < 0 || (verb != "closed" && verb != "open" && verb != "days")) {
       std::fprintf(stderr,
                    "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE`, `days SECONDS SHARE`, "
-                   "`return SECONDS` or `quit`\n");
+                   "`until_told SHARE`, `drain SECONDS`, `return SECONDS` or `quit`\n");
       return 2;
     }
     verb == "closed" ? load.run_closed(seconds, static_cast<size_t>(number))

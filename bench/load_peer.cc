@@ -120,7 +120,21 @@ void LoadPeer::fail(const char* reason) {
   leave();
   failures_ += failures_ < kBackOffDoublingMax && was_in_exchange ? 1 : 0;
   const double most = kRetrySecondsMin * (1U << failures_);
-  due_s_ = load_now_s() + draw(kRetrySecondsMin, was_reached ? most : std::max(most, window_max_s_));
+  const double wait_s = draw(kRetrySecondsMin, was_reached ? most : std::max(most, window_max_s_));
+  due_s_ = load_now_s() + wait_s;
+  on_lost(wait_s);
+}
+
+void LoadPeer::leave_for(const gs_RetryWindow& window, const char* reason) {
+  if (window.max_ms == 0) {
+    return fail(reason);
+  }
+  ++statistics_.lost;
+  statistics_.last_fault = reason;
+  leave();
+  const double wait_s = draw(1e-3 * window.min_ms, 1e-3 * window.max_ms);
+  due_s_ = load_now_s() + wait_s;
+  on_lost(wait_s);
 }
 
 void LoadPeer::greeted() {

@@ -27,8 +27,8 @@ struct LoadStatistics {
   std::vector<double> handshake_s;
   std::vector<double> latency_s;
   uint64_t exchanges = 0;
-  uint64_t waits = 0;    // answered without a task
-  uint64_t refused = 0;  // updates with another verdict than folded or late
+  uint64_t waits = 0;    // answered without a task, or told to send an update again later
+  uint64_t refused = 0;  // updates that are in no version, and never will be
   uint64_t lost = 0;     // sessions
   uint64_t dials = 0;
   uint64_t unreached = 0;  // dials that ended before their handshake did
@@ -65,6 +65,8 @@ class LoadPeer {
   uint32_t session_count() const { return session_count_; }  // greeted
   // When its window or its back-off is over.
   double due_s() const { return due_s_; }
+  // Whether something was sent that the server has not answered for good: it is sent again, by another session too.
+  virtual bool is_pending() const { return false; }
 
   // Ends what its device would have given up by now.
   void give_up_late(double now);
@@ -80,6 +82,10 @@ class LoadPeer {
   void send_bytes(std::span<const uint8_t> bytes);
   // Ends the session; the next one is due after a back-off.
   void fail(const char* reason);
+  // The same at the server's word: the next one is due within the window, or after a back-off where there is none.
+  void leave_for(const gs_RetryWindow& window, const char* reason);
+  // A session or a dial has ended, and the next one is due after so long.
+  virtual void on_lost(double /*wait_s*/) {}
   // The peer is welcome, and idle.
   void greeted();
   // What the server said last of when to come again.

@@ -31,7 +31,8 @@ _PR_SET_PDEATHSIG = 1
 _claims = []  # sockets whose names say which ports are this process's, until it ends
 
 
-def _die_with_parent():
+def die_with_parent():
+    """SIGKILL to the process that calls this when its parent dies; of a child, before it becomes its program."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -100,7 +101,7 @@ class Process:
         self._ended = False  # no further line will come
         self._child = subprocess.Popen(
             self.command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", preexec_fn=_die_with_parent)
+            text=True, errors="replace", preexec_fn=die_with_parent)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
