@@ -8,6 +8,7 @@ import pathlib
 
 import fleet
 import package_documents
+import package_sbom
 import package_server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -21,6 +22,7 @@ federated learning: several nodes on a PostgreSQL database
  A node, which gradstream serve becomes with an engine.address, and the verbs
  of gradstream engine: they make the tables of a cluster, show whether its
  server loses nothing, and take a run of SQLite there and back.
+ Those of gradstream device and claim change its fleet by this program.
  The page is /usr/share/doc/gradstream/how-to/engine.md."""
 
 
@@ -28,6 +30,7 @@ def contents():
     """path in the package -> its bytes."""
     documents = f"usr/share/doc/{NAME}"
     return {
+        f"{documents}/sbom.cdx.json": package_sbom.render(package_sbom.ENGINE),
         f"{documents}/copyright": package_server.COPYRIGHT + COPYRIGHT
         + package_documents.licences(*package_server.LINKED),
         f"{documents}/changelog.gz": gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0),

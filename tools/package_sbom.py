@@ -18,7 +18,7 @@ import package_documents
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 THIRD_PARTY = ROOT / "third_party"
 SPECIFICATION = "1.5"
-SERVER, CLIENT, LIBRARY = "gradstream", "gradstream-client", "libgradstream-dev"
+SERVER, ENGINE, CLIENT, LIBRARY = "gradstream", "gradstream-engine", "gradstream-client", "libgradstream-dev"
 
 
 class Component(NamedTuple):
@@ -29,24 +29,26 @@ class Component(NamedTuple):
     sonames: tuple = ()  # of what is shared
 
 
-BOTH, ALL = (SERVER, CLIENT), (SERVER, CLIENT, LIBRARY)
+SERVERS, BOTH = (SERVER, ENGINE), (SERVER, ENGINE, CLIENT)
+ALL = (*BOTH, LIBRARY)
 COMPONENTS = (
-    Component("Asio", "libasio-dev", "static", (SERVER,)),
+    Component("Asio", "libasio-dev", "static", SERVERS),
     Component("CLI11", "libcli11-dev", "static", BOTH),
-    Component("Eigen", "libeigen3-dev", "static", (SERVER,)),
-    Component("fmt", "libfmt-dev", "static", (SERVER,)),
+    Component("Eigen", "libeigen3-dev", "static", SERVERS),
+    Component("fmt", "libfmt-dev", "static", SERVERS),
     Component("glibc", "libc6", "shared", BOTH, ("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2")),
-    Component("JSON for Modern C++", "nlohmann-json3-dev", "static", (SERVER,)),
+    Component("JSON for Modern C++", "nlohmann-json3-dev", "static", SERVERS),
     Component("libgcc", "libgcc-s1", "shared", BOTH, ("libgcc_s.so.1",)),
+    Component("libpq", "libpq5", "shared", (ENGINE,), ("libpq.so.5",)),
     Component("libsodium", "libsodium", "source", ALL),
     Component("libstdc++", "libstdc++6", "shared", BOTH, ("libstdc++.so.6",)),
     Component("Mbed TLS", "mbedtls", "source", ALL),
     Component("nanopb", "nanopb", "source", ALL),
-    Component("Nettle", "nettle-dev", "static", (SERVER,)),
-    Component("spdlog", "libspdlog-dev", "static", (SERVER,)),
-    Component("SQLite", "libsqlite3-dev", "static", (SERVER,)),
-    Component("toml++", "libtomlplusplus-dev", "static", (SERVER,)),
-    Component("uPlot", "uplot", "npm", (SERVER,)),
+    Component("Nettle", "nettle-dev", "static", SERVERS),
+    Component("spdlog", "libspdlog-dev", "static", SERVERS),
+    Component("SQLite", "libsqlite3-dev", "static", SERVERS),
+    Component("toml++", "libtomlplusplus-dev", "static", SERVERS),
+    Component("uPlot", "uplot", "npm", SERVERS),
 )
 NPM_FOLDERS = {"uplot": "page"}
 
@@ -110,7 +112,7 @@ def licence_entry(text):
 
 
 def render(program):
-    """The bytes of sbom.cdx.json of the program: SERVER, CLIENT or LIBRARY."""
+    """The bytes of sbom.cdx.json of the program: SERVER, ENGINE, CLIENT or LIBRARY."""
     known, entries, version = licences(), [], package_documents.version()
     for component in components_of(program):
         if component.name not in known:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The list of what is in server, client and library (tools/package_sbom.py) against what was compiled and linked.
+"""The list of what is in server, engine's program, client and library (tools/package_sbom.py).
 
+It is compared with what was compiled and linked.
 Ninja knows of each of them every source, header and archive behind it. dpkg, or a folder of third_party, says whose
 each is. A component that is missing in the list is a fault, and so is one too many. The same holds for shared
 libraries, by NEEDED of the program; archives have none. Faults of each kind are planted, and must be found.
@@ -18,12 +19,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import package_sbom  # noqa: E402  the tool under test
 
 BUILD = pathlib.Path(os.environ["GS_BUILD_DIR"])
-PROGRAMS = {package_sbom.SERVER: "server/gradstream", package_sbom.CLIENT: "boards/posix/gradstream-client",
+PROGRAMS = {package_sbom.SERVER: "server/gradstream", package_sbom.ENGINE: "server/gradstream-engine",
+            package_sbom.CLIENT: "boards/posix/gradstream-client",
             package_sbom.LIBRARY: "gradstream-dev"}
 SECONDS_MAX = 60
 SKIPPED = 77
 # Headers that declare a shared library or the kernel's calls. The libraries are judged by NEEDED.
-INTERFACES = re.compile(r"libc6-dev|libstdc\+\+-\d+-dev|libgcc-\d+-dev|linux-libc-dev")
+INTERFACES = re.compile(r"libc6-dev|libpq-dev|libstdc\+\+-\d+-dev|libgcc-\d+-dev|linux-libc-dev")
 
 
 def read(*words):
@@ -95,6 +97,9 @@ def main():
         return SKIPPED
     headers, faults = headers_by_object(), []
     for program, target in PROGRAMS.items():
+        if program == package_sbom.ENGINE and not (BUILD / target).exists():
+            print(f"{program} is not built: libpq-dev is missing, or nobody asked for it")
+            continue
         folders, packages = owners_of(files_of(target, headers))
         parts = (folders, packages, set() if program == package_sbom.LIBRARY else needed_by(BUILD / target))
         listed = package_sbom.components_of(program)
