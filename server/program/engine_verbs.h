@@ -30,7 +30,7 @@ struct EngineArguments {
 
 // What each verb does; the exit code.
 struct EngineVerbs {
-  std::function<int(const EngineArguments&)> init, migrate, status, import_run, export_run;
+  std::function<int(const EngineArguments&)> init, migrate, status, import_run, export_run, doctor;
 };
 
 // Adds the verbs below `app`. Where the parser finds one, *code is what it gave. arguments and code outlive the parser.
