@@ -52,7 +52,7 @@ _gradstream() {
   elif ((COMP_CWORD == 2)) && [[ $verb == data ]]; then
     words='pack show'
   elif ((COMP_CWORD == 2)) && [[ $verb == engine ]]; then
-    words='init status migrate import export'
+    words='init status doctor migrate import export'
   elif [[ $current == -* ]]; then
     case "$verb ${COMP_WORDS[2]:-}" in
       serve\ *) words='--config --set --help --check-config --print-config --create' ;;

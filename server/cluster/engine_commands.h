@@ -18,6 +18,8 @@ int engine_init(const CommonOptions& options);
 int engine_migrate(const CommonOptions& options);
 // A line of the engine, and a line a run. kExitDatabase, after the lines: nodes would refuse the engine.
 int engine_status(const CommonOptions& options);
+// A line for each check of the engine (server/postgresql/engine_findings.h). kExitDatabase, after them: one failed.
+int engine_doctor(const CommonOptions& options);
 
 // ---- Shared by the verbs ----
 

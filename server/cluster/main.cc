@@ -51,7 +51,8 @@ int run_engine_program(int argc, char** argv) {
                              [](const EngineArguments& all) { return engine_migrate(all.common); },
                              [](const EngineArguments& all) { return engine_status(all.common); },
                              [](const EngineArguments& all) { return engine_import(all.common, all.from, all.run); },
-                             [](const EngineArguments& all) { return engine_export(all.common, all.to, all.closes); }};
+                             [](const EngineArguments& all) { return engine_export(all.common, all.to, all.closes); },
+                             [](const EngineArguments& all) { return engine_doctor(all.common); }};
   add_engine_verbs(&app, verbs, &arguments, &code);
   add_node_verb(
       &app, [](const EngineArguments& all) { return serve_node(all.common); }, &arguments, &code);

@@ -31,6 +31,8 @@ void add_engine_verbs(CLI::App* app, const EngineVerbs& verbs, EngineArguments* 
       ->callback(calls(verbs.migrate));
   add_verb(app, "status", "the engine's server, its standby, its settings, and a line a run", arguments)
       ->callback(calls(verbs.status));
+  add_verb(app, "doctor", "each check of the engine, its clock, its connections and its leases among them", arguments)
+      ->callback(calls(verbs.doctor));
   CLI::App* const import = add_verb(app, "import", "take a run out of a SQLite database, with its fleet", arguments);
   import->add_option("--from", arguments->from, "the database, which no server serves; it stays as it is")->required();
   import->add_option("--run", arguments->run, "its number; without it the active run, or the latest")

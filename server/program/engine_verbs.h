@@ -32,7 +32,7 @@ struct EngineArguments {
 
 // What each verb does; the exit code.
 struct EngineVerbs {
-  std::function<int(const EngineArguments&)> init, migrate, status, import_run, export_run;
+  std::function<int(const EngineArguments&)> init, migrate, status, import_run, export_run, doctor;
 };
 
 // Adds `serve`, as that of gradstream has it: with an engine.address it is a node. Else as add_engine_verbs().

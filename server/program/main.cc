@@ -405,7 +405,7 @@ void add_engine(CLI::App& app, Arguments* arguments, char** words, int* code) {
   engine->require_subcommand(1);
   arguments->engine.common = arguments->common;
   const auto become = [words](const EngineArguments&) { return become_engine_program(words); };
-  add_engine_verbs(engine, {become, become, become, become, become}, &arguments->engine, code);
+  add_engine_verbs(engine, {become, become, become, become, become, become}, &arguments->engine, code);
 }
 
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which

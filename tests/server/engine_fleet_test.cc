@@ -350,6 +350,20 @@ TEST_F(EngineFleetVerbs, VerbsOfADatabaseAreRefusedByName) {
   EXPECT_FALSE(is_there("unused.db"));
 }
 
+TEST_F(EngineFleetVerbs, TheDoctorSaysWhichCheckFailed) {
+  ToldAnswer told = call("doctor", "");
+  EXPECT_EQ(told.code, kExitOk) << told.text;
+  EXPECT_THAT(told.text, StartsWith("check=server_version state=ok value="));
+  EXPECT_THAT(told.text, HasSubstr("\ncheck=synchronous_standbys state=ok value=1\n"));
+  EXPECT_THAT(told.text, HasSubstr("\ncheck=clock_offset_ms state=ok value="));
+  ASSERT_FALSE(add_engine_run(address_, 7, kTestDeadlineMs));
+  told = call("doctor", "");
+  EXPECT_EQ(told.code, kExitDatabase);
+  EXPECT_THAT(told.text,
+              HasSubstr("check=lease_of_run_7 state=failed value=0 trouble=\"no node leads run 7: its open "));
+  EXPECT_THAT(told.text, HasSubstr("checks of the engine that failed: 1; the lines"));
+}
+
 TEST_F(EngineFleetVerbs, TheServerNamesTheProgramThatItNeeds) {
   const std::string alone = folder_.file("gradstream");
   std::filesystem::copy_file(GS_PROGRAM, alone);

@@ -27,7 +27,7 @@ VERBS = ("serve", "device add", "device import", "device rotate", "device list",
          "device disable", "device revoke", "claim add", "claim list", "claim end", "run start", "run keys",
          "run list", "run pause", "run resume", "run suggest", "run stop", "run export", "run head", "run head-key",
          "run verify", "run forget", "model export", "network show", "data pack", "data show", "history", "status",
-         "backup", "restore", "doctor", "explain", "engine init", "engine status", "engine migrate",
+         "backup", "restore", "doctor", "explain", "engine init", "engine status", "engine doctor", "engine migrate",
          "engine import", "engine export")
 
 
