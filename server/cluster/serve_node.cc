@@ -143,7 +143,7 @@ PostgresOptions engine_options(const NodeStart& start) {
 int serve_run(NodeStart* start) {
   const uint64_t epoch_offset_ms = wall_clock_ms() - steady_ms();
   NodeFleet fleet([epoch_offset_ms] { return epoch_offset_ms + steady_ms(); });
-  if (const Objection objection = fleet.take(start->stored.devices)) {
+  if (const Objection objection = fleet.begin(start->stored.devices)) {
     return fail(kExitDatabase, objection.sentence);
   }
   warn_of_strangers(*start);

@@ -3,8 +3,9 @@
 
 The node that leads is killed in mid-run and another one gets SIGTERM. Their devices dial again, and the last node takes
 the run to its end. Everyone takes part in each round. So the digest of each version must be that of one server with the
-same devices, which nobody disturbed. The run then goes back into a file. Everything listens on 127.0.0.1. Without
-PostgreSQL or haproxy it is skipped, and says so.
+same devices, which nobody disturbed. A verb revokes a device beside the engine, and the node hears of it. Then the
+engine lacks what it has said, which the node notices. The run goes back into a file. Everything listens on 127.0.0.1.
+Without PostgreSQL or haproxy it is skipped, and says so.
 """
 
 import contextlib
@@ -273,8 +274,9 @@ def check_cluster(place, database, alone):
     digest = place.finish(devices, [last.process])
     check(versions.wait(ROUNDS) and not versions.faults, f"nodes differ: {versions.faults}")
     check_metrics(last)
-    check(last.process.stop() == 0, "\n".join(last.process.lines[-20:]))
     check(last.leads(), "the last node leads")
+    check_fleet(last, engine)
+    check_trouble(last, database)
     made = {version: alone[version] for version in versions.digests}
     check(versions.digests == made, f"one server makes {made}, nodes made {versions.digests}")
     check(set(range(1, ROUNDS + 1)) <= set(made) and digest == alone[ROUNDS], f"{sorted(made)}, {digest}")
@@ -289,6 +291,27 @@ def check_metrics(node):
                 "gradstream_engine_connected", "gradstream_node_leads"):
         check(float(metrics[key]) > 0, f"{key} {metrics[key]}")
     check(metrics["gradstream_node_trouble"] == "0", "no trouble")
+
+
+def check_fleet(node, engine):
+    """What a verb changes beside the engine comes to a node that runs."""
+    fleet.command([fleet.SERVER, "device", "revoke", "device-0", *engine], "device revoke")
+    said = balancer_test.wait(node.process, "device_state")
+    check((said["device"], said["state"]) == ("device-0", "revoked"), str(said))
+
+
+def check_trouble(node, database):
+    """An engine that lacks what it has said: the node serves no more, and stays until it is ended."""
+    database.ask("UPDATE gradstream.run SET term = term - 1")
+    cause = balancer_test.wait(node.process, "node_trouble")["cause"]
+    check("restored to an earlier time" in cause, cause)
+    deadline = time.monotonic() + SECONDS_MAX
+    while node.get("/readyz")[0] != 503 and time.monotonic() < deadline:
+        pass  # with the next snapshot
+    status, text = node.get("/readyz")
+    check(status == 503 and cause in text and node.get("/healthz")[0] == 200, f"{status} {text}")
+    status = node.process.stop()
+    check(status == EXIT_DATABASE, f"a node in trouble ends with {status}:\n" + "\n".join(node.process.lines[-20:]))
 
 
 def export(place, database, engine, digest):
