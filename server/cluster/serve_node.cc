@@ -88,6 +88,8 @@ int wait_for_engine(NodeStart* start) {
     show_waiting(start, cause);
     pollfd news = {signal_file(), POLLIN, 0};
     ::poll(&news, 1, static_cast<int>(pause.take()));
+    clear_signal_file();
+    static_cast<void>(take_hangup());  // what it would read anew is read at the start
   }
 }
 
