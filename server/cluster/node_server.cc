@@ -116,7 +116,6 @@ void NodeServer::on_session_ended(SessionId session) {
   device_of_.erase(session);
   front_.on_session_closed(session);
   go_on();
-  end_if_drained();
 }
 
 // ---- The front, the leader and their engine ------------------------------------------------------------------------
@@ -140,6 +139,7 @@ void NodeServer::go_on() {
   note_engine();
   note_changes();
   arm_tick();
+  end_if_drained();
 }
 
 void NodeServer::execute(const FrontAction& action) {
@@ -271,8 +271,9 @@ void NodeServer::drain() {
     return;
   }
   log_event("draining"_event, Fields().add("sessions", uint64_t{listener_.connection_count()}));
-  const SessionLimits& session = config_.server.listener.session;
-  listener_.drain({session.refusal_retry_min_ms, session.refusal_retry_max_ms});
+  front_.drain();
+  leader_.drain(steady_ms());
+  listener_.drain(front_.drain_window());
   drain_timer_.expires_after(std::chrono::milliseconds(config_.server.drain_deadline_ms));
   drain_timer_.async_wait([this](const ErrorCode& error) {
     if (!error) {
@@ -283,12 +284,12 @@ void NodeServer::drain() {
       io_.stop();
     }
   });
-  end_if_drained();
+  go_on();
 }
 
-// Its lease runs out, and another node leads.
+// Once the lease is given back: another node leads at once.
 void NodeServer::end_if_drained() {
-  if (is_draining_ && listener_.connection_count() == 0) {
+  if (is_draining_ && listener_.connection_count() == 0 && front_.is_drained() && leader_.is_drained()) {
     io_.stop();
   }
 }
