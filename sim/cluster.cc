@@ -123,9 +123,10 @@ bool Cluster::may(ClusterFault fault, uint32_t odds) {
 }
 
 void Cluster::inject() {
-  constexpr std::array<ClusterFault, 8> kSpontaneous = {
-      ClusterFault::kLoss,      ClusterFault::kSlow,        ClusterFault::kDeviceCrash, ClusterFault::kNodeCrash,
-      ClusterFault::kNodePause, ClusterFault::kLeaderCrash, ClusterFault::kLeaderPause, ClusterFault::kFailover};
+  constexpr std::array<ClusterFault, 9> kSpontaneous = {
+      ClusterFault::kLoss,        ClusterFault::kSlow,      ClusterFault::kDeviceCrash,
+      ClusterFault::kNodeCrash,   ClusterFault::kNodePause, ClusterFault::kLeaderCrash,
+      ClusterFault::kLeaderPause, ClusterFault::kFailover,  ClusterFault::kDrained};
   const ClusterFault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
   if (may(fault, kClusterFaultOdds) && inject_into(fault)) {
     count(fault);
@@ -168,6 +169,8 @@ bool Cluster::inject_into(ClusterFault fault) {
       return pause_node(node, dice_.between(1, kPauseMostMs));
     case ClusterFault::kLeaderPause:
       return pause_node(leader, dice_.between(1, kLeaderPauseMostMs));
+    case ClusterFault::kDrained:
+      return drain_node(dice_.one_in(2) ? leader : node);
     case ClusterFault::kFailover:
       // To the standby, whose clock is behind, and back. Virtual time has to be beyond that.
       standby_back_ms_ = standby_back_ms_ == 0 && now_ms_ >= 2 * kStandbyBackMs ? kStandbyBackMs : 0;
@@ -205,6 +208,8 @@ ClusterResult Cluster::run() {
     inject();
     handle(event);
     step_nodes();
+    end_drained_nodes();
+    check_lease();
     schedule_wake();
     broken(oracle_.fault());
     const uint64_t calm_max_ms = kClusterCalmMaxMs + kClusterCalmMaxMs * parameters_.version_count() / 10;
@@ -263,6 +268,11 @@ void Cluster::handle(const Event& event) {
       return;
     case Kind::kNodeResume:
       resume_node(event.device);
+      return;
+    case Kind::kNodeDrained:
+      if (nodes_[event.device].drain_end_ms == event.at_ms) {
+        crash_node(event.device);
+      }
       return;
     case Kind::kWake:
       wake_ms_ = wake_ms_ == event.at_ms ? kEver : wake_ms_;

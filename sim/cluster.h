@@ -46,8 +46,9 @@ enum class ClusterFault : uint8_t {
   kLate,         // a call is executed after its node has given it up
   kMuchLate,     // the same when what its node asked then is answered
   kSkew,         // a node boots with a clock that is minutes from all others
+  kDrained,      // a node is told to end, and comes back; half of them hold the lease
 };
-inline constexpr size_t kClusterFaultCount = 16;
+inline constexpr size_t kClusterFaultCount = 17;
 inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames = {"loss",
                                                                                    "duplicate",
                                                                                    "delay",
@@ -63,7 +64,8 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_lost_after",
                                                                                    "engine_late",
                                                                                    "engine_much_late",
-                                                                                   "node_skew"};
+                                                                                   "node_skew",
+                                                                                   "node_drained"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.
@@ -119,7 +121,8 @@ class Cluster {
     kDeviceBoot,
     kNodeBoot,  // device: the node's number, as of the next one
     kNodeResume,
-    kWake  // the engine, or a node's own time
+    kNodeDrained,  // its time to end in order is over
+    kWake          // the engine, or a node's own time
   };
   using Event = TimedEvent<Kind>;
   struct Node {
@@ -128,8 +131,10 @@ class Cluster {
     std::unique_ptr<Front> front;  // null: the node is down
     std::unique_ptr<Leader> leader;
     bool is_paused = false;
-    std::deque<Event> inbox;  // what came meanwhile
-    uint64_t ahead_ms = 0;    // of virtual time, by its own clock
+    uint64_t resume_ms = 0;     // when that ends; 0: it does not stand still
+    uint64_t drain_end_ms = 0;  // by then it ends, drained or not; 0: it is not told to
+    std::deque<Event> inbox;    // what came meanwhile
+    uint64_t ahead_ms = 0;      // of virtual time, by its own clock
     uint64_t next_ms() const;
   };
   // A node's end of a session.
@@ -166,6 +171,9 @@ class Cluster {
   void boot_node(size_t index);
   void crash_node(size_t index);
   bool pause_node(size_t index, uint64_t for_ms);
+  bool drain_node(size_t index);
+  void end_drained_nodes();
+  void check_lease();
   void resume_node(size_t index);
   void retire(Node* node);
   void step_nodes();
@@ -186,6 +194,9 @@ class Cluster {
   uint64_t wake_ms_ = UINT64_MAX;
   uint64_t standby_back_ms_ = 0;  // of the engine's clock, as the last fail-over has left it
   uint64_t next_session_ = 1;
+  uint64_t free_since_ms_ = UINT64_MAX;  // the lease is, and a node could take it; UINT64_MAX: not so
+  uint64_t engine_faults_ = 0;           // that the engine has counted by then
+  uint64_t quiet_from_ms_ = 0;           // the answer to a look at the lease may be lost until then
   ClusterOracle oracle_;
   FakeEngine engine_;
   std::vector<Node> nodes_;  // end before the engine

@@ -11,6 +11,13 @@ namespace {
 constexpr uint64_t kNodeAwayMostMs = 3000;
 // The clocks of nodes are ahead of virtual time by so much, ms, and a skewed one by up to twice that, or by nothing.
 constexpr uint64_t kClockAheadMs = 600'000;
+// A node that is told to end has so long for it, ms. Reason: as long as an exchange of a device takes.
+constexpr uint64_t kDrainMostMs = 2000;
+// A lease that is free is taken within so long, ms, where no call is lost. Reason: one look, and its way there and
+// back.
+constexpr uint64_t kFreeLeaseMostMs = kLeaseLookMs + 50;
+// The looks of all nodes are in order so long after a fault of the engine, ms: one may be lost, or executed late.
+constexpr uint64_t kLostLookMs = 2 * kLeaseRenewMs;
 // A node's clock is skewed at one boot of so many.
 constexpr uint32_t kSkewOdds = 3;
 
@@ -82,7 +89,10 @@ void Cluster::retire(Node* node) {
   node->front.reset();
   node->engine.reset();
   node->is_paused = false;
+  node->resume_ms = 0;
+  node->drain_end_ms = 0;
   node->inbox.clear();
+  free_since_ms_ = UINT64_MAX;
 }
 
 void Cluster::crash_node(size_t index) {
@@ -103,14 +113,73 @@ bool Cluster::pause_node(size_t index, uint64_t for_ms) {
     return false;
   }
   nodes_[index].is_paused = true;
+  nodes_[index].resume_ms = now_ms_ + for_ms;
+  free_since_ms_ = UINT64_MAX;
   engine_.pause(nodes_[index].name, now_ms_ + for_ms);
   push(now_ms_ + for_ms, Kind::kNodeResume, static_cast<uint32_t>(index), 0);
   return true;
 }
 
+// Its devices are told to leave, as the owner of the sessions does.
+bool Cluster::drain_node(size_t index) {
+  if (index >= nodes_.size() || nodes_[index].front == nullptr || nodes_[index].is_paused ||
+      nodes_[index].drain_end_ms != 0) {
+    return false;
+  }
+  Node& node = nodes_[index];
+  node.drain_end_ms = now_ms_ + kDrainMostMs;
+  push(node.drain_end_ms, Kind::kNodeDrained, static_cast<uint32_t>(index), 0);
+  node.front->drain();
+  node.leader->drain(now_ms_ + node.ahead_ms);
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_drain_tag;
+  message.body.drain.has_retry = true;
+  message.body.drain.retry = node.front->drain_window();
+  for (const auto& [session, link] : links_) {
+    if (link.node == index) {
+      send_down(session, message);
+    }
+  }
+  return true;
+}
+
+// In order: nothing is under way there, and all devices have left.
+void Cluster::end_drained_nodes() {
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    const bool has_links =
+        std::any_of(links_.begin(), links_.end(), [&](const auto& entry) { return entry.second.node == index; });
+    if (node.drain_end_ms != 0 && !node.is_paused && !has_links && node.front->is_drained() &&
+        node.leader->is_drained()) {
+      crash_node(index);
+    }
+  }
+}
+
+// However the lease came to be free: a node that is there takes it soon.
+void Cluster::check_lease() {
+  const FakeEngineCounters& engine = engine_.counters();
+  const uint64_t faults = engine.lost_before + engine.lost_after + engine.late + engine.much_late + engine.failovers;
+  if (std::exchange(engine_faults_, faults) != faults) {
+    quiet_from_ms_ = now_ms_ + kLostLookMs;
+  }
+  const bool has_taker = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
+    return node.front != nullptr && !node.is_paused && node.drain_end_ms == 0;
+  });
+  if (!has_taker || !engine_.is_lease_free() || now_ms_ < quiet_from_ms_) {
+    free_since_ms_ = UINT64_MAX;
+    return;
+  }
+  free_since_ms_ = std::min(free_since_ms_, now_ms_);
+  broken(now_ms_ - free_since_ms_ <= kFreeLeaseMostMs ? "" : "a lease that was free was not taken in time");
+}
+
 void Cluster::resume_node(size_t index) {
   Node& node = nodes_[index];
-  node.is_paused = false;  // a node that has ended meanwhile is another one, and never was
+  if (node.resume_ms != now_ms_) {
+    return;  // the node that stood still has ended meanwhile, and this one stands still for longer, or never did
+  }
+  node.is_paused = false;
   for (const Event& event : std::exchange(node.inbox, {})) {
     handle_up(event);
   }

@@ -182,7 +182,9 @@ std::unique_ptr<EngineNode> FakeEngine::connect(const std::string& node) {
   std::erase_if(calls_, [&node](const Call& call) { return call.node == node && call.at_ms == kNever; });
   for (Call& call : calls_) {
     call.is_answered = call.is_answered || call.node == node;  // a reply finds nobody
+    call.is_late = call.is_late || call.node == node;          // nor do calls of the new connection wait for it
   }
+  paused_.erase(node);  // of the one before
   auto connection = std::make_unique<Node>(this, node);
   nodes_[node] = connection.get();
   return connection;
@@ -456,6 +458,7 @@ void FakeEngine::release_lease(const Call& call, EngineReply* reply) {
   if (lease.node != call.node || lease.term != call.term) {
     reply->outcome = EngineOutcome::kCut;
   } else {
+    lease.node.clear();
     lease.until_ms = std::min(lease.until_ms, clock_ms());
   }
   reply->lease = lease;
@@ -551,6 +554,8 @@ DeviceRow FakeEngine::row(uint32_t device) const {
 }
 
 const LeaseRow& FakeEngine::lease() const { return tables_->lease; }
+
+bool FakeEngine::is_lease_free() const { return clock_ms() >= tables_->lease.until_ms; }
 
 uint32_t FakeEngine::open_version() const { return tables_->open_version; }
 

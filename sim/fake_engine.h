@@ -102,6 +102,7 @@ class FakeEngine {
   DeviceRow row(uint32_t device) const;
   uint32_t open_version() const;
   const LeaseRow& lease() const;
+  bool is_lease_free() const;
 
  private:
   struct Tables;

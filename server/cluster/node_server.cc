@@ -15,7 +15,7 @@
 namespace gradstream {
 
 NodeServer::NodeServer(asio::io_context& io, const Config& config, const NodeRun& run, const PostgresOptions& engine,
-                       const NodeFleet& fleet, NodeBoard& board)
+                       NodeFleet& fleet, NodeBoard& board)
     : io_(io),
       config_(config),
       run_(run),
@@ -26,6 +26,7 @@ NodeServer::NodeServer(asio::io_context& io, const Config& config, const NodeRun
       engine_(io, engine, [this] { go_on(); }),
       front_(run.identity, config_.run, fleet.device_count(), engine_),
       leader_(config_.run, fleet.device_count(), engine_),
+      followed_fleet_(engine_, fleet),
       tls_(fleet.lookup(), config.server.tls, credential_board()),
       listener_(io, tls_, listener_limits(config), counters_, *this, fleet.lookup()),
       tick_(io),
@@ -92,6 +93,10 @@ Objection NodeServer::start() {
 
 // ---- Sessions ------------------------------------------------------------------------------------------------------
 
+void NodeServer::on_session_established(SessionId session, uint32_t device, uint32_t) {
+  device_of_.emplace(session, device);
+}
+
 // Only an enrolled device gets in by its certificate.
 void NodeServer::on_session_unregistered(SessionId session, const std::string&) {
   listener_.admit(session, TlsFault::kUnknownIdentity, kNoDevice);
@@ -108,9 +113,9 @@ void NodeServer::on_session_claim(SessionId session, uint32_t, const ClaimReques
 }
 
 void NodeServer::on_session_ended(SessionId session) {
+  device_of_.erase(session);
   front_.on_session_closed(session);
   go_on();
-  end_if_drained();
 }
 
 // ---- The front, the leader and their engine ------------------------------------------------------------------------
@@ -121,6 +126,9 @@ void NodeServer::go_on() {
     return;
   }
   take_replies();
+  for (const KeyEnd& end : followed_fleet_.take_ends()) {
+    end_sessions(end);
+  }
   for (std::vector<FrontAction> actions = front_.take_actions(); !actions.empty(); actions = front_.take_actions()) {
     for (const FrontAction& action : actions) {
       execute(action);
@@ -131,6 +139,7 @@ void NodeServer::go_on() {
   note_engine();
   note_changes();
   arm_tick();
+  end_if_drained();
 }
 
 void NodeServer::execute(const FrontAction& action) {
@@ -141,12 +150,28 @@ void NodeServer::execute(const FrontAction& action) {
   }
 }
 
+void NodeServer::end_sessions(const KeyEnd& end) {
+  if (end.reason == gs_Reason_REASON_NONE) {
+    listener_.renew(end.device);
+    return;
+  }
+  std::vector<SessionId> sessions;
+  for (const auto& [session, device] : device_of_) {
+    if (device == end.device) {
+      sessions.push_back(session);
+    }
+  }
+  for (const SessionId session : sessions) {  // the end of one changes the map
+    listener_.close(session, end.reason);
+  }
+}
+
 void NodeServer::take_replies() {
   const uint64_t now_ms = steady_ms();
   for (const EngineReply& reply : engine_.take_replies()) {
     if (front_.on_reply(reply, now_ms)) {
       note_versions(reply.versions);
-    } else {
+    } else if (!followed_fleet_.on_reply(reply, now_ms)) {
       leader_.on_reply(reply, now_ms);
     }
   }
@@ -216,7 +241,7 @@ NodeTrouble NodeServer::trouble() const {
 }
 
 void NodeServer::arm_tick() {
-  const uint64_t next_ms = std::min(front_.next_tick_ms(), leader_.next_tick_ms());
+  const uint64_t next_ms = std::min({front_.next_tick_ms(), leader_.next_tick_ms(), followed_fleet_.next_tick_ms()});
   if (next_ms == tick_ms_) {
     return;
   }
@@ -233,6 +258,7 @@ void NodeServer::arm_tick() {
       tick_ms_ = UINT64_MAX;
       front_.on_tick(steady_ms());
       leader_.on_tick(steady_ms());
+      followed_fleet_.on_tick(steady_ms());
       go_on();
     }
   });
@@ -245,8 +271,9 @@ void NodeServer::drain() {
     return;
   }
   log_event("draining"_event, Fields().add("sessions", uint64_t{listener_.connection_count()}));
-  const SessionLimits& session = config_.server.listener.session;
-  listener_.drain({session.refusal_retry_min_ms, session.refusal_retry_max_ms});
+  front_.drain();
+  leader_.drain(steady_ms());
+  listener_.drain(front_.drain_window());
   drain_timer_.expires_after(std::chrono::milliseconds(config_.server.drain_deadline_ms));
   drain_timer_.async_wait([this](const ErrorCode& error) {
     if (!error) {
@@ -257,12 +284,12 @@ void NodeServer::drain() {
       io_.stop();
     }
   });
-  end_if_drained();
+  go_on();
 }
 
-// Its lease runs out, and another node leads.
+// Once the lease is given back: another node leads at once.
 void NodeServer::end_if_drained() {
-  if (is_draining_ && listener_.connection_count() == 0) {
+  if (is_draining_ && listener_.connection_count() == 0 && front_.is_drained() && leader_.is_drained()) {
     io_.stop();
   }
 }

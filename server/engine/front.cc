@@ -26,6 +26,10 @@ void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& messa
     refuse(id, gs_Reason_REASON_STORAGE);
     return;
   }
+  if (is_draining_ && message.which_body == gs_DeviceMessage_hello_tag && !sessions_.contains(id)) {
+    act(drain_answer(id));
+    return;
+  }
   const auto [known, is_new] =
       sessions_.try_emplace(id, Session{device, false, false, Intake(value_count_max(run_.parameters())), {}});
   Session& session = known->second;
@@ -75,6 +79,13 @@ void Front::on_session_closed(SessionId id) {
   sessions_.erase(session);
   std::erase(devices_.at(device).sessions, id);
   forget_if_gone(device);
+}
+
+bool Front::is_drained() const {
+  const bool is_idle =
+      flight_.empty() && gathered_.empty() && loads_.empty() && wanted_loads_.empty() &&
+      std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) { return entry.second.items.empty(); });
+  return trouble_ != NodeTrouble::kNone || (is_draining_ && is_idle);
 }
 
 // A device without a session is forgotten as soon as nothing about it is under way.

@@ -103,6 +103,14 @@ class Front {
   // False: the reply is to no call of this front.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
+  // The node ends: a Hello is answered by Drain from now on, so that its device dials another node. Sessions go on, and
+  // what they say is judged. Whoever owns them tells them to leave.
+  void drain() { is_draining_ = true; }
+  // Whether nothing of any session waits to be judged, committed or told; or the front is in trouble. While the engine
+  // is away that does not come: whoever asks has a deadline. A device without an Ack sends its update again.
+  bool is_drained() const;
+  // In which a device that is told to leave is back.
+  gs_RetryWindow drain_window() const { return window(WindowKind::kPaced); }
   // UINT64_MAX: the front is in trouble.
   uint64_t next_tick_ms() const {
     return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
@@ -210,6 +218,7 @@ class Front {
   FrontAction ack_answer(const Item& item, const DeviceRow& row, bool is_duplicate) const;
   std::vector<FrontAction> sync_answers(SessionId session, const gs_Pull& pull) const;
   gs_RetryWindow window(WindowKind kind) const;
+  FrontAction drain_answer(SessionId session) const;
   void act(const FrontAction& action) { actions_.push_back(action); }
   void refuse(SessionId session, gs_Reason reason);
 
@@ -243,6 +252,7 @@ class Front {
   FrontPlant plant_ = FrontPlant::kNone;
   AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
+  bool is_draining_ = false;
 };
 
 }  // namespace gradstream

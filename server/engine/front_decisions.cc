@@ -78,6 +78,13 @@ FrontAction Front::wait_answer(SessionId id, gs_WaitCause cause, gs_RetryWindow 
   return answer(id, message);
 }
 
+FrontAction Front::drain_answer(SessionId id) const {
+  ServerMessage message = empty_message(gs_ServerMessage_drain_tag);
+  message.body.drain.has_retry = true;
+  message.body.drain.retry = drain_window();
+  return answer(id, message);
+}
+
 FrontAction Front::task_answer(SessionId id, const Device& device) const {
   ServerMessage message = empty_message(gs_ServerMessage_task_tag);
   Task task = make_task(run_.parameters(), run_.ledger().task_terms());

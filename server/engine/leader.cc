@@ -15,6 +15,10 @@ void Leader::on_tick(uint64_t now_ms) {
   if (is_broken()) {
     return;
   }
+  if (is_draining_ && !is_closing()) {
+    give_back(now_ms);
+    return;
+  }
   if (now_ms >= renew_ms_) {
     renew(now_ms);
   }
@@ -39,6 +43,30 @@ void Leader::renew(uint64_t now_ms) {
   if (lease_tickets_.size() < kLeaseCallsMax) {
     lease_tickets_.push_back(engine_.take_lease());
   }
+}
+
+void Leader::drain(uint64_t now_ms) {
+  is_draining_ = true;
+  on_tick(now_ms);
+}
+
+// Behind the renewals that are under way: the engine executes a node's calls in their order.
+void Leader::give_back(uint64_t now_ms) {
+  const bool is_due = release_pause_.due_ms() == UINT64_MAX || release_pause_.end(now_ms);
+  if (is_due && is_leading_ && ticket_ == 0 && release_ticket_ == 0) {
+    release_ticket_ = engine_.release_lease(term_);
+  }
+}
+
+// By any answer that is known the lease is not this node's any more.
+void Leader::on_released(const EngineReply& reply, uint64_t now_ms) {
+  release_ticket_ = 0;
+  if (reply.outcome == EngineOutcome::kUnknown) {
+    release_pause_.begin(now_ms);
+    return;
+  }
+  release_pause_.reset();
+  is_leading_ = false;
 }
 
 void Leader::call(Verb verb) {
@@ -67,7 +95,9 @@ void Leader::call(Verb verb) {
 
 bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (std::erase(lease_tickets_, reply.ticket) > 0) {
-    on_lease(reply);
+    on_lease(reply, now_ms);
+  } else if (release_ticket_ != 0 && reply.ticket == release_ticket_) {
+    on_released(reply, now_ms);
   } else if (ticket_ != 0 && reply.ticket == ticket_) {
     take(reply, now_ms);
   } else {
@@ -111,7 +141,7 @@ void Leader::take(const EngineReply& reply, uint64_t now_ms) {
 
 // An answer that was lost changes nothing: what the node then does is cut if its term is over. A cut may tell of a term
 // that the standby lacks. So only a term that was held proves that the engine has lost something.
-void Leader::on_lease(const EngineReply& reply) {
+void Leader::on_lease(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome == EngineOutcome::kUnknown || reply.ticket < lease_known_) {
     return;
   }
@@ -132,6 +162,7 @@ void Leader::on_lease(const EngineReply& reply) {
     return;
   }
   is_leading_ = is_held;
+  renew_ms_ = is_held ? renew_ms_ : std::min(renew_ms_, now_ms + kLeaseLookMs);
   term_ = reply.lease.term;
   held_term_ = is_held ? term_ : held_term_;
 }
@@ -187,8 +218,8 @@ void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
-  if (!is_leading_ || is_behind_) {
-    return;  // the lease was lost meanwhile, or lost and won again: then T has not begun
+  if (!is_leading_ || is_behind_ || is_draining_) {
+    return;  // the lease was lost meanwhile, or lost and won again: then T has not begun. Or the next leader decides
   }
   due_ms_ = now_ms + kProgressPollMs;
   Trigger trigger = Trigger::kNone;

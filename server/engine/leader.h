@@ -34,10 +34,14 @@
 
 namespace gradstream {
 
-// A leader renews its lease so often, ms, and others try for it. Reason: a third of the lease. The next renewal awaits
+// A leader renews its lease so often, ms. Reason: a third of the lease. The next renewal awaits
 // no answer to the one before, so that one lost answer costs no term. An engine that executes a node's calls in their
 // order executes a renewal behind a slow call, which may cost the term if it takes longer than the lease.
 inline constexpr uint64_t kLeaseRenewMs = 1000;
+// Others look whether it is free so long after the answer to their last look, ms. Reason: a leader that ends gives it
+// back, and devices wait for the next one. A look that finds it held writes nothing. Ten a second are what a front asks
+// for versions, too.
+inline constexpr uint64_t kLeaseLookMs = 100;
 // Renewals under way, at most. Reason: the lease is over when the fourth is due, and an engine that is away is to keep
 // few calls in its queue.
 inline constexpr size_t kLeaseCallsMax = 4;
@@ -62,9 +66,21 @@ class Leader {
   // False: the reply is to no call of this leader.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
-  // UINT64_MAX: a reply is awaited, or the leader is broken.
+  // UINT64_MAX: a reply is awaited, or the leader is broken or drained.
   uint64_t next_tick_ms() const {
-    return is_broken() ? UINT64_MAX : std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
+    if (is_broken() || (is_draining_ && !is_closing())) {
+      return is_broken() ? UINT64_MAX : release_pause_.due_ms();
+    }
+    return std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
+  }
+  // The node ends: a version that is being closed is published, the lease is given back, and none is taken any more.
+  // Another node then leads after kLeaseLookMs. Where the answer to a look was lost, the lease may be held and run out.
+  void drain(uint64_t now_ms);
+  // Whether that has happened, or the leader is broken. While the engine is away it does not: whoever asks has a
+  // deadline.
+  bool is_drained() const {
+    return is_broken() ||
+           (is_draining_ && !is_leading_ && ticket_ == 0 && release_ticket_ == 0 && lease_tickets_.empty());
   }
   // Whether the last answer of the engine was that this node holds the lease.
   bool is_leading() const { return is_leading_; }
@@ -81,10 +97,14 @@ class Leader {
 
   // Whether the next call but for the lease is this leader's to make.
   bool may_call() const { return ticket_ == 0 && is_leading_ && !run_.is_done(); }
+  // Whether it is about a version that is sealed, or may be.
+  bool is_closing() const { return is_leading_ && (is_merging_ || is_publishing_ || verb_ == Verb::kSeal); }
   void renew(uint64_t now_ms);
+  void give_back(uint64_t now_ms);
+  void on_released(const EngineReply& reply, uint64_t now_ms);
   void call(Verb verb);
   void take(const EngineReply& reply, uint64_t now_ms);
-  void on_lease(const EngineReply& reply);
+  void on_lease(const EngineReply& reply, uint64_t now_ms);
   void on_versions(const EngineReply& reply, uint64_t now_ms);
   void on_progress(const EngineReply& reply, uint64_t now_ms);
   void on_sums(const EngineReply& reply);
@@ -110,6 +130,9 @@ class Leader {
   uint64_t term_ = 0;
   uint64_t held_term_ = 0;  // the newest that was this node's, by an answer that waits for the standby
   bool is_leading_ = false;
+  bool is_draining_ = false;
+  EngineTicket release_ticket_ = 0;  // of the lease's return under way; 0: none is
+  CallPause release_pause_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_behind_ = true;     // versions are to be read before anything is decided
   bool is_over_ = false;      // the version that stands here is not the open one, by a look that does not wait

@@ -28,7 +28,7 @@ struct EngineRunReport {
   std::string name;  // empty: no import has brought the run
   uint32_t open_version = 0;
   bool is_sealed = false;               // no batch goes into the open version any more
-  std::string leader;                   // empty: nobody ever was
+  std::string leader;                   // empty: nobody ever was, or the last one gave its lease back
   uint64_t term = 0;                    // of the leader
   uint64_t lease_ms = 0;                // that are left; 0: it is over
   uint64_t version_count = 0;           // that are published

@@ -214,7 +214,7 @@ BEGIN
 END $$;
 )sql";
 
-// The row is written whatever it had, so that the answer waits for the standby.
+// Whoever takes it next does so in another term, also the same node: what this one still has under way is cut.
 constexpr char kReleaseLease[] = R"sql(
 CREATE FUNCTION gradstream.release_lease(the_run bigint, the_node text, the_term bigint)
 RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$
@@ -222,7 +222,7 @@ DECLARE
   r gradstream.run;
   outcome integer := 0;
 BEGIN
-  UPDATE gradstream.run o SET lease_until = least(o.lease_until, clock_timestamp())
+  UPDATE gradstream.run o SET leader = '', lease_until = least(o.lease_until, clock_timestamp())
   WHERE o.run = the_run AND o.leader = the_node AND o.term = the_term RETURNING * INTO r;
   IF NOT FOUND THEN
     outcome := 1;

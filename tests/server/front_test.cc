@@ -451,5 +451,26 @@ TEST(Front, ASessionThatEndsTakesNoVerdictWithIt) {
   EXPECT_TRUE(node.ack(1)->duplicate);
 }
 
+// What its devices have begun comes to its end, and a device that dials is sent elsewhere.
+TEST(Front, ANodeThatEndsJudgesWhatItHas) {
+  FakeHarness engine;
+  TestNode node(&engine, "a", scalar_parameters());
+  const gs_Task task = node.join(1);
+  EXPECT_FALSE(node.front.is_drained()) << "nobody has asked";
+  node.front.drain();
+  EXPECT_TRUE(node.front.is_drained());
+  node.upload(1, task);
+  EXPECT_FALSE(node.front.is_drained());
+  node.hello(2);
+  ASSERT_NE(node.last(2, gs_ServerMessage_drain_tag), nullptr) << "at once";
+  EXPECT_GT(node.last(2, gs_ServerMessage_drain_tag)->body.drain.retry.max_ms, 0U);
+  node.settle();
+  EXPECT_TRUE(node.front.is_drained());
+  ASSERT_NE(node.ack(1), nullptr);
+  EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(engine.engine().row(1).accepted.task_sequence, 1U);
+  EXPECT_EQ(node.last(2, gs_ServerMessage_welcome_tag), nullptr);
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -460,5 +460,83 @@ TEST(Leader, ANodeThatCannotReadLeadsNoMore) {
   }
 }
 
+// The next node need not wait for the lease's end.
+TEST(Leader, ANodeThatEndsGivesTheLeaseBack) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader first(&engine, "l", parameters);
+  TestLeader second(&engine, "m", parameters);
+  first.tick(1000);
+  second.tick(1000);
+  EXPECT_EQ(second.leader.next_tick_ms(), 1000 + kLeaseLookMs);
+  EXPECT_FALSE(first.leader.is_drained()) << "nobody has asked";
+  first.leader.drain(1040);
+  EXPECT_FALSE(first.leader.is_drained());
+  first.tick(1040);
+  EXPECT_TRUE(first.leader.is_drained());
+  EXPECT_EQ(first.leader.next_tick_ms(), UINT64_MAX);
+  second.tick(1000 + kLeaseLookMs);
+  EXPECT_TRUE(second.leader.is_leading());
+  EXPECT_EQ(engine.engine().lease().term, 2U);
+  node.upload(1, node.join(1));
+  node.settle();
+  first.tick(1300);
+  second.tick(1300);
+  EXPECT_EQ(first.leader.counters().published, 0U);
+  EXPECT_EQ(second.leader.counters().published, 1U);
+  second.leader.drain(1400);
+  second.tick(1400);
+  first.tick(9000);
+  EXPECT_EQ(engine.engine().lease().term, 2U) << "one that has ended takes it no more";
+}
+
+// Devices wait behind a seal, so the version comes first.
+TEST(Leader, ANodeThatEndsPublishesWhatItHasSealed) {
+  const RunParameters parameters = goal_of(1);
+  for (const bool is_lost : {false, true}) {  // the answer to the lease's return
+    FakeHarness engine;
+    TestNode node(&engine, "a", parameters);
+    TestLeader leader(&engine, "l", parameters);
+    leader.tick(1000);
+    node.upload(1, node.join(1));
+    node.settle();
+    leader.leader.on_tick(1100);
+    leader.answer(1, 1100);  // the progress: the seal is under way
+    leader.leader.drain(1100);
+    EXPECT_FALSE(leader.leader.is_drained());
+    leader.answer(3, 1100);  // seal, sums, and their end
+    EXPECT_EQ(leader.leader.counters().published, 0U);
+    if (is_lost) {
+      leader.answer(1, 1100);  // the publication
+      EXPECT_FALSE(leader.leader.is_drained()) << "the lease is on its way back";
+      engine.engine().fail_over();
+    }
+    leader.tick(1200);
+    EXPECT_EQ(leader.leader.counters().published, 1U);
+    EXPECT_EQ(leader.leader.is_drained(), !is_lost);
+    leader.tick(1200 + kCallPauseFirstMs);
+    EXPECT_TRUE(leader.leader.is_drained());
+    EXPECT_TRUE(engine.engine().is_lease_free());
+  }
+}
+
+// What it finds sealed, or over, is the next leader's.
+TEST(Leader, ANodeThatEndsBeginsNoVersion) {
+  const RunParameters parameters = goal_of(1);
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  leader.tick(1000);
+  node.upload(1, node.join(1));
+  node.settle();
+  leader.leader.on_tick(1100);  // asks for the progress
+  leader.leader.drain(1100);
+  leader.tick(1100);
+  EXPECT_TRUE(leader.leader.is_drained());
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+  EXPECT_TRUE(engine.engine().is_lease_free());
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -69,6 +69,15 @@ TEST(Cluster, AFaultComesAlone) {
   }
 }
 
+// Nodes come and go in order, and a lease that is given back is soon taken: else the schedule is broken.
+TEST(Cluster, ADrainedLeaderDelaysNobody) {
+  ClusterOptions options = cluster(3, false);
+  options.sim.fault_bits = 1U << static_cast<size_t>(ClusterFault::kDrained);
+  ClusterFaultCounts faults = {};
+  expect_the_digest_of_one_server(options, 10, &faults);
+  EXPECT_GT(faults[static_cast<size_t>(ClusterFault::kDrained)], 10U);
+}
+
 // Sums of one block, too, and replicas that hold a mean beside their model.
 TEST(Cluster, TrainsTangentsAndMeansToo) {
   for (const bool uploads_means : {false, true}) {

@@ -323,16 +323,18 @@ void expect_a_released_lease(MakeEngineHarness make) {
   EXPECT_EQ(take(b).outcome, EngineOutcome::kCut) << "it is held still";
   const EngineReply released = release(a, term);
   EXPECT_EQ(released.outcome, EngineOutcome::kCommitted);
-  EXPECT_EQ(released.lease.node, "a");
+  EXPECT_EQ(released.lease.node, "");
   EXPECT_EQ(released.lease.term, term);
   EXPECT_LE(released.lease.until_ms, engine->wait(*a.node, a.node->read_versions(1)).engine_ms);
-  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCommitted) << "its answer may have been lost";
-  EXPECT_EQ(take(a).lease.term, term) << "nobody else came";
-  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCut) << "it is given back already";
+  EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCut) << "nobody holds it";
+  EXPECT_EQ(take(a).lease.term, term + 1) << "nobody else came";
+  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCut) << "one that comes late frees no lease of the next term";
+  EXPECT_EQ(release(a, term + 1).outcome, EngineOutcome::kCommitted);
   const EngineReply next = take(b);
   EXPECT_EQ(next.outcome, EngineOutcome::kCommitted) << "at once";
-  EXPECT_EQ(next.lease.term, term + 1);
-  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCut);
+  EXPECT_EQ(next.lease.term, term + 2);
+  EXPECT_EQ(release(a, term + 1).outcome, EngineOutcome::kCut);
   EXPECT_EQ(take(a).outcome, EngineOutcome::kCut) << "the new lease stands";
 }
 
