@@ -11,6 +11,7 @@ Front::Front(const RunIdentity& identity, const RunParameters& parameters, uint3
     : identity_(identity), run_(parameters, device_count), engine_(engine) {}
 
 void Front::start(uint64_t now_ms) {
+  heard_ms_ = now_ms;
   join();
   ask_versions(now_ms);
 }
@@ -124,20 +125,38 @@ void Front::go_on(uint64_t now_ms) {
     return;
   }
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
-  while (!ready_.empty() && is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone &&
-         gathered_.size() < kBatchChangesMax) {
+  look_for_engine(now_ms);
+  while (!ready_.empty() && may_judge() && trouble_ == NodeTrouble::kNone && gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
     advance(id, engine_time(now_ms));
   }
-  send_loads();
+  if (!is_engine_away_) {
+    send_loads();
+  }
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
     send_batch();
   }
   if (phase_ != Phase::kJoining && front_.open_version > std::max(run_.version(), asked_version_)) {
     asked_version_ = front_.open_version;
     ask_versions(now_ms);
+  }
+}
+
+// What has gathered, and Hellos whose rows are not there, are answered as if they came while it is away.
+void Front::look_for_engine(uint64_t now_ms) {
+  if (now_ms <= heard_ms_ + kEngineAwayMs) {
+    is_engine_away_ = false;
+    return;
+  }
+  is_engine_away_ = true;
+  judge_again(&gathered_);
+  for (const auto& [device, item] : std::exchange(wanted_loads_, {})) {
+    if (sessions_.contains(item.session)) {
+      refuse(item.session, gs_Reason_REASON_STORAGE);
+    }
+    release(device);
   }
 }
 
@@ -170,6 +189,9 @@ void Front::on_tick(uint64_t now_ms) {
   if (load_pause_.end(now_ms)) {
     send_loads();
   }
+  if (now_ms > heard_ms_ + kEngineAwayMs) {
+    go_on(now_ms);
+  }
 }
 
 // What is under way may be answered still, and nobody waits for it.
@@ -184,6 +206,7 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (trouble_ != NodeTrouble::kNone) {
     return reply.ticket == versions_ticket_ || reply.ticket == loads_ticket_ || reply.ticket == ticket_;
   }
+  heard_ms_ = reply.outcome == EngineOutcome::kUnknown ? heard_ms_ : now_ms;
   if (reply.ticket == versions_ticket_) {
     versions_ticket_ = 0;
     take_versions(reply, now_ms);
