@@ -8,7 +8,11 @@
 namespace gradstream {
 
 Front::Front(const RunIdentity& identity, const RunParameters& parameters, uint32_t device_count, EngineNode& engine)
-    : identity_(identity), run_(parameters, device_count), engine_(engine) {}
+    : identity_(identity),
+      run_(parameters, device_count),
+      engine_(engine),
+      standings_(device_count, gs_Reason_REASON_NONE),
+      active_count_(device_count) {}
 
 void Front::start(uint64_t now_ms) {
   heard_ms_ = now_ms;
@@ -19,8 +23,8 @@ void Front::start(uint64_t now_ms) {
 // ---- Sessions ----
 
 void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
-  if (device >= run_.device_count()) {
-    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
+  if (const gs_Reason standing = standing_of(device); standing != gs_Reason_REASON_NONE) {
+    refuse(id, standing);
     return;
   }
   if (trouble_ != NodeTrouble::kNone) {
@@ -80,6 +84,24 @@ void Front::on_session_closed(SessionId id) {
   sessions_.erase(session);
   std::erase(devices_.at(device).sessions, id);
   forget_if_gone(device);
+}
+
+void Front::on_fleet(std::vector<gs_Reason> standings, uint64_t now_ms) {
+  standings_ = std::move(standings);
+  active_count_ = static_cast<uint32_t>(std::count(standings_.begin(), standings_.end(), gs_Reason_REASON_NONE));
+  std::vector<std::pair<SessionId, gs_Reason>> leaving;
+  for (const auto& [id, session] : sessions_) {
+    if (standing_of(session.device) != gs_Reason_REASON_NONE) {
+      leaving.emplace_back(id, standing_of(session.device));
+    }
+  }
+  for (const auto& [id, reason] : leaving) {
+    refuse(id, reason);
+  }
+  if (!leaving.empty()) {
+    judge_again(&gathered_);  // without theirs
+  }
+  go_on(now_ms);
 }
 
 bool Front::is_drained() const {

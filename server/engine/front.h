@@ -120,6 +120,10 @@ class Front {
   uint64_t next_tick_ms() const {
     return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
   }
+  // The fleet has changed: of each device by its enrolment index why it is refused, REASON_NONE where it takes part.
+  // Its sessions end then, and what it has said is not judged any more; a batch that has left stands. Until the first
+  // call all devices of the constructor take part.
+  void on_fleet(std::vector<gs_Reason> standings, uint64_t now_ms);
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
@@ -182,6 +186,9 @@ class Front {
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
   bool may_judge() const { return is_engine_away_ || (is_current() && clock_.is_known()); }
   void look_for_engine(uint64_t now_ms);
+  gs_Reason standing_of(uint32_t device) const {
+    return device < standings_.size() ? standings_[device] : gs_Reason_REASON_UNKNOWN_RUN;
+  }
   void break_off(NodeTrouble trouble);
   void join();
   void ask_versions(uint64_t now_ms);
@@ -260,7 +267,9 @@ class Front {
   AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_draining_ = false;
-  uint64_t heard_ms_ = 0;  // when the engine answered last, or the front began
+  std::vector<gs_Reason> standings_;  // of the fleet's devices
+  uint32_t active_count_ = 0;         // that take part
+  uint64_t heard_ms_ = 0;             // when the engine answered last, or the front began
   bool is_engine_away_ = false;
 };
 

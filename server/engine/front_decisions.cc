@@ -51,15 +51,15 @@ gs_RetryWindow Front::window(WindowKind kind) const {
   const PaceKeys& keys = *run_.parameters().pace;
   switch (kind) {
     case WindowKind::kLong:
-      return retry_window(keys, run_.device_count(), kRefusedWindowFactor);
+      return retry_window(keys, active_count_, kRefusedWindowFactor);
     case WindowKind::kRefused:
-      return refused_window(keys, run_.device_count());
+      return refused_window(keys, active_count_);
     case WindowKind::kIdle:
-      return idle_window(keys, run_.device_count());
+      return idle_window(keys, active_count_);
     case WindowKind::kPaced:
       break;
   }
-  return retry_window(keys, run_.device_count(), 1);
+  return retry_window(keys, active_count_, 1);
 }
 
 // ---- Answers ----

@@ -527,5 +527,35 @@ TEST(Front, AnUpdateThatIsUnderWayWaitsForTheEngine) {
   EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
 }
 
+// A device that was revoked is refused, and what it has said is not judged. One that was enrolled since takes part.
+TEST(Front, FollowsAFleetThatChanges) {
+  FakeHarness engine;
+  TestNode node(&engine, "a", scalar_parameters());
+  const gs_Task first = node.join(1);
+  const gs_Task second = node.join(2);
+  node.hello(kTestDevices);
+  EXPECT_EQ(node.sent.back().reason, gs_Reason_REASON_UNKNOWN_RUN);
+  node.upload(3, node.join(3));  // its batch is under way
+  node.upload(1, first);
+  node.upload(2, second);
+  std::vector<gs_Reason> standings(kTestDevices + 1, gs_Reason_REASON_NONE);
+  standings[1] = gs_Reason_REASON_REVOKED;
+  node.front.on_fleet(standings, node.now_ms);
+  node.settle();
+  EXPECT_EQ(node.ack(1), nullptr);
+  EXPECT_TRUE(engine.engine().row(1).task.is_open);
+  ASSERT_NE(node.ack(2), nullptr);
+  EXPECT_EQ(node.ack(2)->verdict, gs_Verdict_VERDICT_FOLDED) << "judged again without the other one";
+  EXPECT_EQ(node.front.counters().updates_accepted, 2U);
+  const auto told = std::find_if(node.sent.begin(), node.sent.end(), [](const FrontAction& action) {
+    return action.session == TestNode::session(1) && action.is_close;
+  });
+  ASSERT_NE(told, node.sent.end());
+  EXPECT_EQ(told->reason, gs_Reason_REASON_REVOKED);
+  node.hello(1);
+  EXPECT_TRUE(node.sent.back().is_close) << "also when it dials again";
+  EXPECT_EQ(node.join(kTestDevices).task_sequence, 1U);
+}
+
 }  // namespace
 }  // namespace gradstream
