@@ -118,7 +118,7 @@ class Front {
   gs_RetryWindow drain_window() const { return window(WindowKind::kPaced); }
   // UINT64_MAX: the front is in trouble.
   uint64_t next_tick_ms() const {
-    return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
+    return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), loads_.pause.due_ms()}) : UINT64_MAX;
   }
   // The fleet has changed: of each device by its enrolment index why it is refused, REASON_NONE where it takes part.
   // Its sessions end then, and what it has said is not judged any more; a batch that has left stands. Until the first
@@ -130,7 +130,7 @@ class Front {
   const FollowedRun& run() const { return run_; }
   const FrontCounters& counters() const { return counters_; }
   // Whether the engine has answered nothing for longer than kEngineAwayMs.
-  bool is_engine_away() const { return is_engine_away_; }
+  bool is_engine_away() const { return silence_.is_away; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
   // With any trouble the front judges nothing and calls nobody any more. Its sessions end, also those that come, so
@@ -171,6 +171,22 @@ class Front {
     bool must_join = false;
     bool is_blind = false;  // FrontPlant::kNoResolve: flight_ is to be sent again
   };
+  // Rows of devices whose Hello waits.
+  struct Loads {
+    std::map<uint32_t, Item> wanted;     // Hellos whose device's row is to be loaded ...
+    std::map<uint32_t, Item> under_way;  // ... or is being loaded
+    EngineTicket ticket = 0;             // 0: none is
+    CallPause pause;
+  };
+  struct Fleet {
+    std::vector<gs_Reason> standings;  // why a device is refused, by its enrolment index
+    uint32_t active_count = 0;         // that take part
+  };
+  // Of the engine.
+  struct Silence {
+    uint64_t since_ms = 0;  // when it answered last, or the front began
+    bool is_away = false;   // it has lasted for longer than kEngineAwayMs
+  };
   using Decisions = std::map<uint32_t, Decision>;  // by device
   // Of the one batch, or of what stands before it.
   enum class Phase : uint8_t {
@@ -184,10 +200,10 @@ class Front {
   // ---- Calls: server/engine/front.cc ----
   uint64_t engine_time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
-  bool may_judge() const { return is_engine_away_ || (is_current() && clock_.is_known()); }
+  bool may_judge() const { return silence_.is_away || (is_current() && clock_.is_known()); }
   void look_for_engine(uint64_t now_ms);
   gs_Reason standing_of(uint32_t device) const {
-    return device < standings_.size() ? standings_[device] : gs_Reason_REASON_UNKNOWN_RUN;
+    return device < fleet_.standings.size() ? fleet_.standings[device] : gs_Reason_REASON_UNKNOWN_RUN;
   }
   void break_off(NodeTrouble trouble);
   void join();
@@ -253,10 +269,7 @@ class Front {
   EngineBatch batch_;        // the one under way ...
   Decisions flight_;         // ... and what it is made of
   Decisions gathered_;
-  std::map<uint32_t, Item> wanted_loads_;  // Hellos whose device's row is to be loaded ...
-  std::map<uint32_t, Item> loads_;         // ... or is being loaded
-  EngineTicket loads_ticket_ = 0;          // 0: none is
-  CallPause load_pause_;
+  Loads loads_;
   CallPause version_pause_;
   EngineTicket versions_ticket_ = 0;  // 0: nothing is asked
   EngineClock clock_;                 // by the answers to that
@@ -267,10 +280,8 @@ class Front {
   AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_draining_ = false;
-  std::vector<gs_Reason> standings_;  // of the fleet's devices
-  uint32_t active_count_ = 0;         // that take part
-  uint64_t heard_ms_ = 0;             // when the engine answered last, or the front began
-  bool is_engine_away_ = false;
+  Fleet fleet_;
+  Silence silence_;
 };
 
 }  // namespace gradstream
