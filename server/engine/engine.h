@@ -161,8 +161,8 @@ class EngineNode {
   virtual EngineTicket resolve(uint64_t epoch, uint64_t number) = 0;
   // The node takes the lease where it is free or its own: kCommitted; else kCut. lease.
   virtual EngineTicket take_lease() = 0;
-  // The holder of the lease of this term gives it back: it is free from then on, and whoever takes it does so in another
-  // term. kCut where node or term is another, or it was given back already. lease.
+  // The holder of the lease of this term gives it back: it is free from then on, and whoever takes it does so in
+  // another term. kCut where node or term is another, or it was given back already. lease.
   virtual EngineTicket release_lease(uint64_t term) = 0;
   // How far the version is, however many batches are in. kCut: it is not open. progress.
   virtual EngineTicket read_progress(uint32_t version) = 0;

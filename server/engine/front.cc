@@ -8,9 +8,13 @@
 namespace gradstream {
 
 Front::Front(const RunIdentity& identity, const RunParameters& parameters, uint32_t device_count, EngineNode& engine)
-    : identity_(identity), run_(parameters, device_count), engine_(engine) {}
+    : identity_(identity),
+      run_(parameters, device_count),
+      engine_(engine),
+      fleet_{std::vector<gs_Reason>(device_count, gs_Reason_REASON_NONE), device_count} {}
 
 void Front::start(uint64_t now_ms) {
+  silence_.since_ms = now_ms;
   join();
   ask_versions(now_ms);
 }
@@ -18,8 +22,8 @@ void Front::start(uint64_t now_ms) {
 // ---- Sessions ----
 
 void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
-  if (device >= run_.device_count()) {
-    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
+  if (const gs_Reason standing = standing_of(device); standing != gs_Reason_REASON_NONE) {
+    refuse(id, standing);
     return;
   }
   if (trouble_ != NodeTrouble::kNone) {
@@ -81,9 +85,28 @@ void Front::on_session_closed(SessionId id) {
   forget_if_gone(device);
 }
 
+void Front::on_fleet(std::vector<gs_Reason> standings, uint64_t now_ms) {
+  fleet_.standings = std::move(standings);
+  fleet_.active_count =
+      static_cast<uint32_t>(std::count(fleet_.standings.begin(), fleet_.standings.end(), gs_Reason_REASON_NONE));
+  std::vector<std::pair<SessionId, gs_Reason>> leaving;
+  for (const auto& [id, session] : sessions_) {
+    if (standing_of(session.device) != gs_Reason_REASON_NONE) {
+      leaving.emplace_back(id, standing_of(session.device));
+    }
+  }
+  for (const auto& [id, reason] : leaving) {
+    refuse(id, reason);
+  }
+  if (!leaving.empty()) {
+    judge_again(&gathered_);  // without theirs
+  }
+  go_on(now_ms);
+}
+
 bool Front::is_drained() const {
   const bool is_idle =
-      flight_.empty() && gathered_.empty() && loads_.empty() && wanted_loads_.empty() &&
+      flight_.empty() && gathered_.empty() && loads_.under_way.empty() && loads_.wanted.empty() &&
       std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) { return entry.second.items.empty(); });
   return trouble_ != NodeTrouble::kNone || (is_draining_ && is_idle);
 }
@@ -124,20 +147,38 @@ void Front::go_on(uint64_t now_ms) {
     return;
   }
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
-  while (!ready_.empty() && is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone &&
-         gathered_.size() < kBatchChangesMax) {
+  look_for_engine(now_ms);
+  while (!ready_.empty() && may_judge() && trouble_ == NodeTrouble::kNone && gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
     advance(id, engine_time(now_ms));
   }
-  send_loads();
+  if (!silence_.is_away) {
+    send_loads();
+  }
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
     send_batch();
   }
   if (phase_ != Phase::kJoining && front_.open_version > std::max(run_.version(), asked_version_)) {
     asked_version_ = front_.open_version;
     ask_versions(now_ms);
+  }
+}
+
+// What has gathered, and Hellos whose rows are not there, are answered as if they came while it is away.
+void Front::look_for_engine(uint64_t now_ms) {
+  if (now_ms <= silence_.since_ms + kEngineAwayMs) {
+    silence_.is_away = false;
+    return;
+  }
+  silence_.is_away = true;
+  judge_again(&gathered_);
+  for (const auto& [device, item] : std::exchange(loads_.wanted, {})) {
+    if (sessions_.contains(item.session)) {
+      refuse(item.session, gs_Reason_REASON_STORAGE);
+    }
+    release(device);
   }
 }
 
@@ -167,8 +208,11 @@ void Front::on_tick(uint64_t now_ms) {
   if (pause_.end(now_ms)) {
     call_again();
   }
-  if (load_pause_.end(now_ms)) {
+  if (loads_.pause.end(now_ms)) {
     send_loads();
+  }
+  if (now_ms > silence_.since_ms + kEngineAwayMs) {
+    go_on(now_ms);
   }
 }
 
@@ -182,13 +226,14 @@ void Front::break_off(NodeTrouble trouble) {
 
 bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (trouble_ != NodeTrouble::kNone) {
-    return reply.ticket == versions_ticket_ || reply.ticket == loads_ticket_ || reply.ticket == ticket_;
+    return reply.ticket == versions_ticket_ || reply.ticket == loads_.ticket || reply.ticket == ticket_;
   }
+  silence_.since_ms = reply.outcome == EngineOutcome::kUnknown ? silence_.since_ms : now_ms;
   if (reply.ticket == versions_ticket_) {
     versions_ticket_ = 0;
     take_versions(reply, now_ms);
-  } else if (reply.ticket == loads_ticket_) {
-    loads_ticket_ = 0;
+  } else if (reply.ticket == loads_.ticket) {
+    loads_.ticket = 0;
     take_loads(reply, now_ms);
   } else if (reply.ticket == ticket_) {
     ticket_ = 0;
@@ -241,30 +286,30 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
 void Front::send_loads() {
   // Each of them may bring a change: a task that its device has lost.
   const size_t most = std::min(kLoadDevicesMax, kBatchChangesMax - gathered_.size());
-  if (loads_ticket_ != 0 || wanted_loads_.empty() || phase_ == Phase::kJoining || most == 0 ||
-      load_pause_.due_ms() != UINT64_MAX) {
+  if (loads_.ticket != 0 || loads_.wanted.empty() || phase_ == Phase::kJoining || most == 0 ||
+      loads_.pause.due_ms() != UINT64_MAX) {
     return;
   }
   std::vector<uint32_t> devices;
-  while (devices.size() < most && !wanted_loads_.empty()) {
-    devices.push_back(wanted_loads_.begin()->first);
-    loads_.insert(wanted_loads_.extract(wanted_loads_.begin()));
+  while (devices.size() < most && !loads_.wanted.empty()) {
+    devices.push_back(loads_.wanted.begin()->first);
+    loads_.under_way.insert(loads_.wanted.extract(loads_.wanted.begin()));
   }
-  loads_ticket_ = engine_.load(devices);
+  loads_.ticket = engine_.load(devices);
 }
 
 void Front::take_loads(const EngineReply& reply, uint64_t now_ms) {
-  std::map<uint32_t, Item> loaded = std::exchange(loads_, {});
+  std::map<uint32_t, Item> loaded = std::exchange(loads_.under_way, {});
   if (reply.outcome != EngineOutcome::kCommitted || reply.rows.size() != loaded.size()) {
-    wanted_loads_.merge(loaded);
-    load_pause_.begin(now_ms);
+    loads_.wanted.merge(loaded);
+    loads_.pause.begin(now_ms);
     return;
   }
-  load_pause_.reset();
+  loads_.pause.reset();
   size_t i = 0;
   for (const auto& [device, item] : loaded) {
     if (gathered_.size() >= kBatchChangesMax) {  // more has gathered meanwhile: loaded once more when it has left
-      wanted_loads_.insert_or_assign(device, item);
+      loads_.wanted.insert_or_assign(device, item);
       continue;
     }
     devices_.at(device).row = reply.rows[i++];

@@ -10,7 +10,8 @@
 // or clock. now_ms is of the node's own clock, which never goes back. What
 // is judged is judged by the engine's clock (engine_clock.h), since rows have times that other nodes compare. Each call
 // has a reply within the engine's deadline. A call whose answer was lost is made again after a CallPause, for as long
-// as the engine is away: devices wait until then, each for its own deadline.
+// as the engine is away. After kEngineAwayMs devices are answered at once all the same: an update by TRY_LATER, a Hello
+// by a refusal, a Pull by what is known or by a refusal. Only what is in a batch of unknown outcome waits on.
 //
 // Output commit rule: what depends on a change of a row leaves when the batch with that change is committed. A version
 // that a device hears of was read from the engine, where it is durable.
@@ -57,6 +58,10 @@ inline constexpr uint64_t kVersionPollMs = 100;
 // The same while the open version is sealed, ms. Reason: all devices wait for its publication. That takes some ten ms
 // where the leader reads its sums by one call, and a few ms more by each further one.
 inline constexpr uint64_t kSealedPollMs = 20;
+
+// An engine that has answered nothing for so long is away, ms: devices are then told to come later, and wait no more.
+// Reason: a fail-over that a manager of PostgreSQL does at once is over by then, and a device waits longer for an Ack.
+inline constexpr uint64_t kEngineAwayMs = 2000;
 
 struct FrontAction {
   SessionId session = 0;
@@ -113,15 +118,21 @@ class Front {
   gs_RetryWindow drain_window() const { return window(WindowKind::kPaced); }
   // UINT64_MAX: the front is in trouble.
   uint64_t next_tick_ms() const {
-    return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), load_pause_.due_ms()}) : UINT64_MAX;
+    return trouble_ == NodeTrouble::kNone ? std::min({poll_ms_, pause_.due_ms(), loads_.pause.due_ms()}) : UINT64_MAX;
   }
   // Whether it judges what comes: it has joined, and has read every version up to the one that it joined.
   bool is_serving() const { return is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone; }
+  // The fleet has changed: of each device by its enrolment index why it is refused, REASON_NONE where it takes part.
+  // Its sessions end then, and what it has said is not judged any more; a batch that has left stands. Until the first
+  // call all devices of the constructor take part.
+  void on_fleet(std::vector<gs_Reason> standings, uint64_t now_ms);
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
   const FollowedRun& run() const { return run_; }
   const FrontCounters& counters() const { return counters_; }
+  // Whether the engine has answered nothing for longer than kEngineAwayMs.
+  bool is_engine_away() const { return silence_.is_away; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
   // With any trouble the front judges nothing and calls nobody any more. Its sessions end, also those that come, so
@@ -162,6 +173,22 @@ class Front {
     bool must_join = false;
     bool is_blind = false;  // FrontPlant::kNoResolve: flight_ is to be sent again
   };
+  // Rows of devices whose Hello waits.
+  struct Loads {
+    std::map<uint32_t, Item> wanted;     // Hellos whose device's row is to be loaded ...
+    std::map<uint32_t, Item> under_way;  // ... or is being loaded
+    EngineTicket ticket = 0;             // 0: none is
+    CallPause pause;
+  };
+  struct Fleet {
+    std::vector<gs_Reason> standings;  // why a device is refused, by its enrolment index
+    uint32_t active_count = 0;         // that take part
+  };
+  // Of the engine.
+  struct Silence {
+    uint64_t since_ms = 0;  // when it answered last, or the front began
+    bool is_away = false;   // it has lasted for longer than kEngineAwayMs
+  };
   using Decisions = std::map<uint32_t, Decision>;  // by device
   // Of the one batch, or of what stands before it.
   enum class Phase : uint8_t {
@@ -175,6 +202,11 @@ class Front {
   // ---- Calls: server/engine/front.cc ----
   uint64_t engine_time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
+  bool may_judge() const { return silence_.is_away || (is_current() && clock_.is_known()); }
+  void look_for_engine(uint64_t now_ms);
+  gs_Reason standing_of(uint32_t device) const {
+    return device < fleet_.standings.size() ? fleet_.standings[device] : gs_Reason_REASON_UNKNOWN_RUN;
+  }
   void break_off(NodeTrouble trouble);
   void join();
   void ask_versions(uint64_t now_ms);
@@ -239,10 +271,7 @@ class Front {
   EngineBatch batch_;        // the one under way ...
   Decisions flight_;         // ... and what it is made of
   Decisions gathered_;
-  std::map<uint32_t, Item> wanted_loads_;  // Hellos whose device's row is to be loaded ...
-  std::map<uint32_t, Item> loads_;         // ... or is being loaded
-  EngineTicket loads_ticket_ = 0;          // 0: none is
-  CallPause load_pause_;
+  Loads loads_;
   CallPause version_pause_;
   EngineTicket versions_ticket_ = 0;  // 0: nothing is asked
   EngineClock clock_;                 // by the answers to that
@@ -253,6 +282,8 @@ class Front {
   AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_draining_ = false;
+  Fleet fleet_;
+  Silence silence_;
 };
 
 }  // namespace gradstream

@@ -7,7 +7,7 @@
 namespace gradstream {
 
 Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNode& engine)
-    : run_(parameters, device_count), engine_(engine) {}
+    : run_(parameters, device_count), engine_(engine), round_{.active_count = device_count} {}
 
 // ---- Calls ----
 
@@ -15,7 +15,7 @@ void Leader::on_tick(uint64_t now_ms) {
   if (is_broken()) {
     return;
   }
-  if (is_draining_ && !is_closing()) {
+  if (ending_.is_begun && !is_closing()) {
     give_back(now_ms);
     return;
   }
@@ -46,26 +46,26 @@ void Leader::renew(uint64_t now_ms) {
 }
 
 void Leader::drain(uint64_t now_ms) {
-  is_draining_ = true;
+  ending_.is_begun = true;
   on_tick(now_ms);
 }
 
 // Behind the renewals that are under way: the engine executes a node's calls in their order.
 void Leader::give_back(uint64_t now_ms) {
-  const bool is_due = release_pause_.due_ms() == UINT64_MAX || release_pause_.end(now_ms);
-  if (is_due && is_leading_ && ticket_ == 0 && release_ticket_ == 0) {
-    release_ticket_ = engine_.release_lease(term_);
+  const bool is_due = ending_.pause.due_ms() == UINT64_MAX || ending_.pause.end(now_ms);
+  if (is_due && is_leading_ && ticket_ == 0 && ending_.ticket == 0) {
+    ending_.ticket = engine_.release_lease(term_);
   }
 }
 
 // By any answer that is known the lease is not this node's any more.
 void Leader::on_released(const EngineReply& reply, uint64_t now_ms) {
-  release_ticket_ = 0;
+  ending_.ticket = 0;
   if (reply.outcome == EngineOutcome::kUnknown) {
-    release_pause_.begin(now_ms);
+    ending_.pause.begin(now_ms);
     return;
   }
-  release_pause_.reset();
+  ending_.pause.reset();
   is_leading_ = false;
 }
 
@@ -96,7 +96,7 @@ void Leader::call(Verb verb) {
 bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (std::erase(lease_tickets_, reply.ticket) > 0) {
     on_lease(reply, now_ms);
-  } else if (release_ticket_ != 0 && reply.ticket == release_ticket_) {
+  } else if (ending_.ticket != 0 && reply.ticket == ending_.ticket) {
     on_released(reply, now_ms);
   } else if (ticket_ != 0 && reply.ticket == ticket_) {
     take(reply, now_ms);
@@ -155,7 +155,7 @@ void Leader::on_lease(const EngineReply& reply, uint64_t now_ms) {
     ++counters_.terms;
     is_behind_ = true;  // others may have published since
     is_merging_ = false;
-    deadline_ms_ = 0;
+    round_.deadline_ms = 0;
   }
   if (!is_held && is_leading_ && is_stale_planted_) {
     term_ = publish_term_ = reply.lease.term;
@@ -190,7 +190,7 @@ void Leader::on_versions(const EngineReply& reply, uint64_t now_ms) {
   if (was_over && !is_new) {
     due_ms_ = now_ms + kProgressPollMs;  // the look told of a version that a fail-over has lost
   }
-  if (deadline_ms_ == 0 || is_new) {
+  if (round_.deadline_ms == 0 || is_new) {
     begin_time(now_ms);
   }
 }
@@ -203,9 +203,9 @@ void Leader::break_off(NodeTrouble trouble) {
 
 // T of the open version runs from when this leader has seen it.
 void Leader::begin_time(uint64_t now_ms) {
-  deadline_ms_ = now_ms + run_.parameters().trigger->report_deadline_ms;
-  extension_count_ = 0;
-  is_stalled_ = false;
+  round_.deadline_ms = now_ms + run_.parameters().trigger->report_deadline_ms;
+  round_.extension_count = 0;
+  round_.is_stalled = false;
 }
 
 // ---- Rounds ----
@@ -218,7 +218,7 @@ void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
   if (reply.outcome != EngineOutcome::kCommitted) {
     return;
   }
-  if (!is_leading_ || is_behind_ || is_draining_) {
+  if (!is_leading_ || is_behind_ || ending_.is_begun) {
     return;  // the lease was lost meanwhile, or lost and won again: then T has not begun. Or the next leader decides
   }
   due_ms_ = now_ms + kProgressPollMs;
@@ -278,11 +278,11 @@ void Leader::on_sums(const EngineReply& reply) {
 
 bool Leader::is_round_over(const VersionProgress& version, uint64_t now_ms, Trigger* trigger) {
   RoundProgress progress;
-  progress.asked_count = run_.device_count();
-  progress.extension_count = extension_count_;
-  progress.is_stalled = is_stalled_;
-  progress.is_past_deadline = now_ms >= deadline_ms_;
-  progress.has_deadline = deadline_ms_ != UINT64_MAX;
+  progress.asked_count = round_.active_count;
+  progress.extension_count = round_.extension_count;
+  progress.is_stalled = round_.is_stalled;
+  progress.is_past_deadline = now_ms >= round_.deadline_ms;
+  progress.has_deadline = round_.deadline_ms != UINT64_MAX;
   progress.on_time_count = version.on_time_count;
   progress.late_count = version.late_count;
   const RoundVerdict verdict = judge_round(run_.parameters(), progress);
@@ -291,12 +291,12 @@ bool Leader::is_round_over(const VersionProgress& version, uint64_t now_ms, Trig
     case RoundDecision::kClose:
       return true;
     case RoundDecision::kExtend:
-      deadline_ms_ = now_ms + run_.parameters().trigger->report_deadline_ms;
-      ++extension_count_;
+      round_.deadline_ms = now_ms + run_.parameters().trigger->report_deadline_ms;
+      ++round_.extension_count;
       return false;
     case RoundDecision::kStall:
-      deadline_ms_ = UINT64_MAX;
-      is_stalled_ = true;
+      round_.deadline_ms = UINT64_MAX;
+      round_.is_stalled = true;
       return false;
     case RoundDecision::kWait:
       break;

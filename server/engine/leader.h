@@ -68,11 +68,13 @@ class Leader {
   void on_tick(uint64_t now_ms);
   // UINT64_MAX: a reply is awaited, or the leader is broken or drained.
   uint64_t next_tick_ms() const {
-    if (is_broken() || (is_draining_ && !is_closing())) {
-      return is_broken() ? UINT64_MAX : release_pause_.due_ms();
+    if (is_broken() || (ending_.is_begun && !is_closing())) {
+      return is_broken() ? UINT64_MAX : ending_.pause.due_ms();
     }
     return std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
   }
+  // The fleet has changed: so many devices take part. An update_goal of all means these.
+  void on_fleet(uint32_t active_count) { round_.active_count = active_count; }
   // The node ends: a version that is being closed is published, the lease is given back, and none is taken any more.
   // Another node then leads after kLeaseLookMs. Where the answer to a look was lost, the lease may be held and run out.
   void drain(uint64_t now_ms);
@@ -80,7 +82,7 @@ class Leader {
   // deadline.
   bool is_drained() const {
     return is_broken() ||
-           (is_draining_ && !is_leading_ && ticket_ == 0 && release_ticket_ == 0 && lease_tickets_.empty());
+           (ending_.is_begun && !is_leading_ && ticket_ == 0 && ending_.ticket == 0 && lease_tickets_.empty());
   }
   // Whether the last answer of the engine was that this node holds the lease.
   bool is_leading() const { return is_leading_; }
@@ -94,6 +96,18 @@ class Leader {
 
  private:
   enum class Verb : uint8_t { kNone, kVersions, kProgress, kSums, kSeal, kPublish };
+
+  struct Round {
+    uint32_t active_count = 0;  // devices that take part
+    uint64_t deadline_ms = 0;   // 0: not begun; UINT64_MAX: the version is stalled
+    uint32_t extension_count = 0;
+    bool is_stalled = false;
+  };
+  struct Ending {
+    bool is_begun = false;
+    EngineTicket ticket = 0;  // of the lease's return under way; 0: none is
+    CallPause pause;
+  };
 
   // Whether the next call but for the lease is this leader's to make.
   bool may_call() const { return ticket_ == 0 && is_leading_ && !run_.is_done(); }
@@ -130,15 +144,11 @@ class Leader {
   uint64_t term_ = 0;
   uint64_t held_term_ = 0;  // the newest that was this node's, by an answer that waits for the standby
   bool is_leading_ = false;
-  bool is_draining_ = false;
-  EngineTicket release_ticket_ = 0;  // of the lease's return under way; 0: none is
-  CallPause release_pause_;
+  Ending ending_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
-  bool is_behind_ = true;     // versions are to be read before anything is decided
-  bool is_over_ = false;      // the version that stands here is not the open one, by a look that does not wait
-  uint64_t deadline_ms_ = 0;  // 0: not begun; UINT64_MAX: the version is stalled
-  uint32_t extension_count_ = 0;
-  bool is_stalled_ = false;
+  bool is_behind_ = true;  // versions are to be read before anything is decided
+  bool is_over_ = false;   // the version that stands here is not the open one, by a look that does not wait
+  Round round_;
   // The version that is being closed and published.
   Trigger trigger_ = Trigger::kNone;
   bool is_merging_ = false;  // its sums are being read
