@@ -1,6 +1,7 @@
 #include "sim/fake_engine.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "runtime/base/config.h"
@@ -30,11 +31,14 @@ enum class Verb : uint8_t {
   kReadSums,
   kSeal,
   kPublish,
-  kReadVersions
+  kReadVersions,
+  kReleaseLease,
+  kReadFleet
 };
 
 bool is_read(Verb verb) {
-  return verb == Verb::kLoad || verb == Verb::kReadProgress || verb == Verb::kReadSums || verb == Verb::kReadVersions;
+  return verb == Verb::kLoad || verb == Verb::kReadProgress || verb == Verb::kReadSums || verb == Verb::kReadVersions ||
+         verb == Verb::kReadFleet;
 }
 
 }  // namespace
@@ -48,6 +52,8 @@ struct FakeEngine::Tables {
   std::map<uint32_t, DeviceRow> devices;
   std::map<uint32_t, std::map<SumPlace, std::vector<uint8_t>>> sums;  // by version
   std::vector<PublishedVersion> versions;
+  std::map<std::pair<bool, uint32_t>, FleetChange> fleet;  // by whether it is a claim, and its number
+  uint64_t fleet_change = 0;
 };
 
 // A call under way: to the engine, then back.
@@ -62,6 +68,7 @@ struct FakeEngine::Call {
   uint32_t version = 0;
   SumPlace after;
   PublishedVersion next;
+  FleetPlace from;
   uint64_t at_ms = 0;        // when it is executed; kNever: it never is, or was
   uint64_t answer_ms = 0;    // when its node has the reply
   bool is_answered = false;  // its node has the reply, or is gone
@@ -126,6 +133,16 @@ class FakeEngine::Node : public EngineNode {
   EngineTicket read_versions(uint32_t from) override {
     Call call = of(Verb::kReadVersions);
     call.version = from;
+    return submit(std::move(call));
+  }
+  EngineTicket release_lease(uint64_t term) override {
+    Call call = of(Verb::kReleaseLease);
+    call.term = term;
+    return submit(std::move(call));
+  }
+  EngineTicket read_fleet(const FleetPlace& from) override {
+    Call call = of(Verb::kReadFleet);
+    call.from = from;
     return submit(std::move(call));
   }
   std::vector<EngineReply> take_replies() override { return std::exchange(replies_, {}); }
@@ -361,6 +378,12 @@ EngineReply FakeEngine::transact(const Call& call) {
         }
       }
       break;
+    case Verb::kReleaseLease:
+      release_lease(call, &reply);
+      break;
+    case Verb::kReadFleet:
+      read_fleet(call, &reply);
+      break;
   }
   return reply;
 }
@@ -425,6 +448,38 @@ void FakeEngine::take_lease(const std::string& node, EngineReply* reply) {
     lease.until_ms = clock_ms() + options_.lease_ms;
   }
   reply->lease = lease;
+}
+
+// By the holder, whatever FakeEngineOptions::checks_holder says: what is asked of the others is seal() and publish().
+void FakeEngine::release_lease(const Call& call, EngineReply* reply) {
+  LeaseRow& lease = tables_->lease;
+  if (lease.node != call.node || lease.term != call.term) {
+    reply->outcome = EngineOutcome::kCut;
+  } else {
+    lease.until_ms = std::min(lease.until_ms, clock_ms());
+  }
+  reply->lease = lease;
+}
+
+void FakeEngine::read_fleet(const Call& call, EngineReply* reply) const {
+  const auto place_of = [](uint64_t change, bool is_claim, uint64_t number) {
+    return std::make_tuple(change, is_claim, number);
+  };
+  const auto from = place_of(call.from.change, call.from.is_claim, call.from.number);
+  std::map<std::tuple<uint64_t, bool, uint64_t>, const FleetChange*> by_place;
+  for (const auto& [key, row] : tables_->fleet) {
+    by_place[place_of(row.change, row.is_claim, row.number)] = &row;
+  }
+  for (auto one = by_place.lower_bound(from); one != by_place.end() && reply->fleet.size() < options_.fleet_count_max;
+       ++one) {
+    reply->fleet.push_back(*one->second);
+  }
+  reply->fleet_change = tables_->fleet_change;
+}
+
+void FakeEngine::change_fleet(FleetChange row) {
+  row.change = ++tables_->fleet_change;
+  tables_->fleet[{row.is_claim, row.number}] = std::move(row);
 }
 
 void FakeEngine::read_progress(const Call& call, EngineReply* reply) const {

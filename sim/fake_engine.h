@@ -52,8 +52,9 @@ struct FakeEngineOptions {
   uint32_t fault_bits = kEveryEngineCallFault;  // that calls may meet by chance; plant() knows no mask
   uint32_t deadline_ms = 100;                   // after which a reply is given up
   uint32_t lease_ms = 3000;
-  size_t sum_count_max = 3;   // in a reply to read_sums(): few, so that a version takes several
-  bool checks_holder = true;  // of the lease, where a version is sealed or published; false: the term alone
+  size_t sum_count_max = 3;    // in a reply to read_sums(): few, so that a version takes several
+  size_t fleet_count_max = 2;  // in a reply to read_fleet(): the same
+  bool checks_holder = true;   // of the lease, where a version is sealed or published; false: the term alone
 };
 
 // What the calls have met, for tests that want each fault to happen.
@@ -81,6 +82,9 @@ class FakeEngine {
   void advance(uint64_t now_ms);
   // When something is due; UINT64_MAX: nothing is under way.
   uint64_t next_ms() const;
+
+  // A change of the fleet by an operator, at once: its number is the next one, and not read from the row.
+  void change_fleet(FleetChange row);
 
   // ---- Faults ----
   using Fault = EngineCallFault;
@@ -114,6 +118,8 @@ class FakeEngine {
   void commit(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void resolve(const std::string& node, const EngineBatch& batch, EngineReply* reply);
   void take_lease(const std::string& node, EngineReply* reply);
+  void release_lease(const Call& call, EngineReply* reply);
+  void read_fleet(const Call& call, EngineReply* reply) const;
   void read_progress(const Call& call, EngineReply* reply) const;
   void read_sums(const Call& call, EngineReply* reply) const;
   bool is_leader(const Call& call) const;

@@ -190,7 +190,8 @@ inline constexpr EventRow kEvents[] = {
     {"node_enrols_nobody", LogLevel::kWarn,
      "devices would come by `claims` that are open, or by certificates that device_registration lets in; a node knows "
      "the fleet of its engine alone, and turns them away",
-     "enrol them on a single server before the run goes into the engine", "how-to/engine.md#serve-by-it"},
+     "enrol them by gradstream device add, and start the nodes again, one after the other",
+     "how-to/engine.md#serve-by-it"},
     {"node_joined", LogLevel::kInfo, "the node has read the run up to `version`, and devices get work from it", "",
      "how-to/engine.md#serve-by-it"},
     {"node_trouble", LogLevel::kError,

@@ -47,10 +47,25 @@ void print_run(const CommonOptions& options, const EngineRunReport& run) {
       .add("on_time", run.on_time_count)
       .add("late", run.late_count)
       .add("devices", run.device_count)
-      .add("nodes", run.node_count)
+      .add("nodes", uint64_t{run.nodes.size()})
       .add("leader", run.leader.empty() ? "none" : run.leader)
       .add("term", run.term)
       .add("lease_ms", run.lease_ms)
+      .print(options);
+}
+
+void print_node(const CommonOptions& options, const EngineRunReport& run, const EngineNodeReport& node) {
+  OutputLine line;
+  line.add("run", uint64_t{run.run})
+      .add_quoted("node", node.node)
+      .add("release", node.release.empty() ? "none" : node.release);
+  if (node.seen_ms != UINT64_MAX) {
+    line.add("seen_ms", node.seen_ms);
+  }
+  line.add("epoch", node.epoch)
+      .add("batch", node.batch)
+      .add("open_version", uint64_t{node.open_version})
+      .add_flag("leads", run.leader == node.node && run.lease_ms > 0)
       .print(options);
 }
 
@@ -148,6 +163,9 @@ int engine_status(const CommonOptions& options) {
   print_engine(*engine, report, !trouble);
   for (const EngineRunReport& run : report.runs) {
     print_run(options, run);
+    for (const EngineNodeReport& node : run.nodes) {
+      print_node(options, run, node);
+    }
   }
   return trouble ? fail(kExitDatabase, trouble.sentence) : int{kExitOk};
 }

@@ -1,4 +1,5 @@
-// The program `gradstream-engine`: the verbs of `gradstream engine` and a node, with libpq.
+// The program `gradstream-engine`, with libpq: a node, the verbs of `gradstream engine`, and those of `device` and
+// `claim` beside an engine.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -16,7 +17,9 @@
 #include "runtime/base/status.h"
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/engine_moves.h"
+#include "server/cluster/fleet_verbs.h"
 #include "server/cluster/serve_node.h"
+#include "server/program/device_verbs.h"
 #include "server/program/engine_verbs.h"
 
 namespace gradstream {
@@ -52,6 +55,9 @@ int run_engine_program(int argc, char** argv) {
   add_engine_verbs(&app, verbs, &arguments, &code);
   add_node_verb(
       &app, [](const EngineArguments& all) { return serve_node(all.common); }, &arguments, &code);
+  DeviceArguments fleet;
+  fleet.common = arguments.common;
+  add_device_verbs(&app, &run_fleet_verb, &fleet, &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

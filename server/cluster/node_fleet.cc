@@ -4,24 +4,79 @@
 #include <utility>
 
 #include "runtime/wire/claim.h"
+#include "server/base/log.h"
 #include "server/program/device_psk.h"
 #include "server/store/fleet_copy.h"
 
 namespace gradstream {
+namespace {
 
-Objection NodeFleet::take(const std::vector<EngineFleetRow>& rows) {
-  std::vector<EnrolledDevice> read(rows.size());
+Objection read_devices(const std::vector<EngineFleetRow>& rows, std::vector<EnrolledDevice>* out) {
+  out->resize(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (Objection objection = read_device({rows[i].number, rows[i].name, rows[i].content}, &read[i])) {
+    if (Objection objection = read_device({rows[i].number, rows[i].name, rows[i].content}, &(*out)[i])) {
       return objection;
     }
+  }
+  return {};
+}
+
+}  // namespace
+
+Objection NodeFleet::begin(const std::vector<EngineFleetRow>& rows) {
+  std::vector<EnrolledDevice> read;
+  if (Objection objection = read_devices(rows, &read)) {
+    return objection;
   }
   const std::unique_lock<std::shared_mutex> lock(mutex_);
   for (EnrolledDevice& device : read) {
     std::string name = device.name;
     devices_.insert_or_assign(std::move(name), std::move(device));
   }
+  device_count_ = static_cast<uint32_t>(devices_.size());
   return {};
+}
+
+Objection NodeFleet::take(const std::vector<EngineFleetRow>& rows, std::vector<KeyEnd>* ends) {
+  std::vector<EnrolledDevice> read;
+  if (Objection objection = read_devices(rows, &read)) {
+    return objection;
+  }
+  for (EnrolledDevice& device : read) {
+    const auto known = devices_.find(device.name);  // nobody else writes
+    end(known == devices_.end() ? nullptr : &known->second, device, ends);
+    const std::unique_lock<std::shared_mutex> lock(mutex_);
+    std::string name = device.name;
+    devices_.insert_or_assign(std::move(name), std::move(device));
+  }
+  return {};
+}
+
+void NodeFleet::end(const EnrolledDevice* before, const EnrolledDevice& after, std::vector<KeyEnd>* ends) {
+  if (before == nullptr) {
+    log_event("device_added"_event, Fields().add("device", after.name).add("index", uint64_t{after.index}));
+    return;
+  }
+  if (after.state != before->state) {
+    log_event("device_state"_event, Fields().add("device", after.name).add("state", device_state_text(after.state)));
+  }
+  if (before->is_active() && !after.is_active()) {
+    const bool is_revoked = after.state == DeviceState::kRevoked;
+    ends->push_back({after.index, is_revoked ? gs_Reason_REASON_REVOKED : gs_Reason_REASON_INACTIVE});
+  } else if (after.generation != before->generation && after.previous_until_ms <= now_ms_()) {
+    ends->push_back({after.index, gs_Reason_REASON_NONE});
+  } else if (after.generation != before->generation) {
+    windows_.emplace(after.previous_until_ms, after.index);
+  }
+}
+
+std::vector<uint32_t> NodeFleet::take_ended_windows() {
+  std::vector<uint32_t> devices;
+  const uint64_t now_ms = now_ms_();
+  for (; !windows_.empty() && windows_.begin()->first <= now_ms; windows_.erase(windows_.begin())) {
+    devices.push_back(windows_.begin()->second);
+  }
+  return devices;
 }
 
 PskLookup NodeFleet::lookup() const {
@@ -39,7 +94,12 @@ bool NodeFleet::find_psk(std::string_view identity, PskEntry* out) const {
   if (found == devices_.end() && split_identity(identity, &name, &generation)) {
     found = devices_.find(name);
   }
-  return found != devices_.end() && find_key(found->second, generation, now_ms_(), out);
+  if (found == devices_.end() || !find_key(found->second, generation, now_ms_(), out)) {
+    return false;
+  }
+  const bool is_late = found->second.index >= device_count_ && out->refusal == PskRefusal::kNone;
+  out->refusal = is_late ? PskRefusal::kInactive : out->refusal;
+  return true;
 }
 
 }  // namespace gradstream

@@ -3,8 +3,10 @@
 //   engine --rows--> take() --> devices, by name <--lookup()-- handshakes, on any thread
 //
 // Reason for a copy: a storm of handshakes asks the engine nothing, no handshake waits for it, and devices get in while
-// it is away. A device takes some 300 bytes. What commands change is not followed yet: whoever reads the changes hands
-// them to take().
+// it is away. A device takes some 300 bytes. What commands change is followed (server/cluster/followed_fleet.h).
+//
+// The devices of a node are those of its start, since its front counts them. A device that is enrolled later is turned
+// away as one that is pending, until the node is started again.
 #ifndef GRADSTREAM_SERVER_CLUSTER_NODE_FLEET_H_
 #define GRADSTREAM_SERVER_CLUSTER_NODE_FLEET_H_
 
@@ -23,6 +25,14 @@
 
 namespace gradstream {
 
+// A change by which sessions of a device end. NONE: they are asked to begin anew, since the key that a rotation has
+// replaced counts no more. Else they end for this reason.
+struct KeyEnd {
+  uint32_t device = 0;
+  gs_Reason reason = gs_Reason_REASON_NONE;
+  friend bool operator==(const KeyEnd&, const KeyEnd&) = default;
+};
+
 class NodeFleet {
  public:
   // now_ms: milliseconds since the epoch, never going back, called from any thread.
@@ -30,19 +40,26 @@ class NodeFleet {
   NodeFleet(const NodeFleet&) = delete;
   NodeFleet& operator=(const NodeFleet&) = delete;
 
-  // Rows of devices, each in place of the one of that name. Handshakes from now on go by them. After an objection
-  // nothing has changed.
-  Objection take(const std::vector<EngineFleetRow>& rows);
+  // The devices of the start. Objects to a row that does not read.
+  Objection begin(const std::vector<EngineFleetRow>& rows);
+  // Rows that have changed, each in place of the one of that name. Handshakes from now on go by them. *ends gets what
+  // they end. After an objection nothing has changed.
+  Objection take(const std::vector<EngineFleetRow>& rows, std::vector<KeyEnd>* ends);
+  // Devices whose key before a rotation counts no more by now, once each.
+  std::vector<uint32_t> take_ended_windows();
   // For any thread; the fleet outlives it. True and *out: as of the server's (server/program/keyring.h). Claims are
   // unknown to a node.
   PskLookup lookup() const;
-  // In any state; of one thread with take().
-  uint32_t device_count() const { return static_cast<uint32_t>(devices_.size()); }
+  // Of the start, in any state.
+  uint32_t device_count() const { return device_count_; }
 
  private:
   bool find_psk(std::string_view identity, PskEntry* out) const;
+  void end(const EnrolledDevice* before, const EnrolledDevice& after, std::vector<KeyEnd>* ends);
 
   const std::function<uint64_t()> now_ms_;
+  uint32_t device_count_ = 0;
+  std::multimap<uint64_t, uint32_t> windows_;  // of keys before a rotation: when each ends, and whose it is
   mutable std::shared_mutex mutex_;
   std::map<std::string, EnrolledDevice, std::less<>> devices_;
 };

@@ -15,7 +15,7 @@
 namespace gradstream {
 
 NodeServer::NodeServer(asio::io_context& io, const Config& config, const NodeRun& run, const PostgresOptions& engine,
-                       const NodeFleet& fleet, NodeBoard& board)
+                       NodeFleet& fleet, NodeBoard& board)
     : io_(io),
       config_(config),
       run_(run),
@@ -26,6 +26,7 @@ NodeServer::NodeServer(asio::io_context& io, const Config& config, const NodeRun
       engine_(io, engine, [this] { go_on(); }),
       front_(run.identity, config_.run, fleet.device_count(), engine_),
       leader_(config_.run, fleet.device_count(), engine_),
+      followed_fleet_(engine_, fleet),
       tls_(fleet.lookup(), config.server.tls, credential_board()),
       listener_(io, tls_, listener_limits(config), counters_, *this, fleet.lookup()),
       tick_(io),
@@ -92,6 +93,10 @@ Objection NodeServer::start() {
 
 // ---- Sessions ------------------------------------------------------------------------------------------------------
 
+void NodeServer::on_session_established(SessionId session, uint32_t device, uint32_t) {
+  device_of_.emplace(session, device);
+}
+
 // Only an enrolled device gets in by its certificate.
 void NodeServer::on_session_unregistered(SessionId session, const std::string&) {
   listener_.admit(session, TlsFault::kUnknownIdentity, kNoDevice);
@@ -108,6 +113,7 @@ void NodeServer::on_session_claim(SessionId session, uint32_t, const ClaimReques
 }
 
 void NodeServer::on_session_ended(SessionId session) {
+  device_of_.erase(session);
   front_.on_session_closed(session);
   go_on();
   end_if_drained();
@@ -121,6 +127,9 @@ void NodeServer::go_on() {
     return;
   }
   take_replies();
+  for (const KeyEnd& end : followed_fleet_.take_ends()) {
+    end_sessions(end);
+  }
   for (std::vector<FrontAction> actions = front_.take_actions(); !actions.empty(); actions = front_.take_actions()) {
     for (const FrontAction& action : actions) {
       execute(action);
@@ -141,12 +150,28 @@ void NodeServer::execute(const FrontAction& action) {
   }
 }
 
+void NodeServer::end_sessions(const KeyEnd& end) {
+  if (end.reason == gs_Reason_REASON_NONE) {
+    listener_.renew(end.device);
+    return;
+  }
+  std::vector<SessionId> sessions;
+  for (const auto& [session, device] : device_of_) {
+    if (device == end.device) {
+      sessions.push_back(session);
+    }
+  }
+  for (const SessionId session : sessions) {  // the end of one changes the map
+    listener_.close(session, end.reason);
+  }
+}
+
 void NodeServer::take_replies() {
   const uint64_t now_ms = steady_ms();
   for (const EngineReply& reply : engine_.take_replies()) {
     if (front_.on_reply(reply, now_ms)) {
       note_versions(reply.versions);
-    } else {
+    } else if (!followed_fleet_.on_reply(reply, now_ms)) {
       leader_.on_reply(reply, now_ms);
     }
   }
@@ -216,7 +241,7 @@ NodeTrouble NodeServer::trouble() const {
 }
 
 void NodeServer::arm_tick() {
-  const uint64_t next_ms = std::min(front_.next_tick_ms(), leader_.next_tick_ms());
+  const uint64_t next_ms = std::min({front_.next_tick_ms(), leader_.next_tick_ms(), followed_fleet_.next_tick_ms()});
   if (next_ms == tick_ms_) {
     return;
   }
@@ -233,6 +258,7 @@ void NodeServer::arm_tick() {
       tick_ms_ = UINT64_MAX;
       front_.on_tick(steady_ms());
       leader_.on_tick(steady_ms());
+      followed_fleet_.on_tick(steady_ms());
       go_on();
     }
   });

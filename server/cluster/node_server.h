@@ -15,12 +15,14 @@
 #define GRADSTREAM_SERVER_CLUSTER_NODE_SERVER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "server/base/asio_alias.h"
 #include "server/base/objection.h"
+#include "server/cluster/followed_fleet.h"
 #include "server/cluster/node_fleet.h"
 #include "server/cluster/node_watch.h"
 #include "server/engine/front.h"
@@ -43,7 +45,7 @@ class NodeServer : public SessionOwner, public ServedShell {
   // config.run: the run's parameters, which check_cluster_run() has taken. fleet: complete. board: where snapshots go.
   // fleet, board and io outlive the node.
   NodeServer(asio::io_context& io, const Config& config, const NodeRun& run, const PostgresOptions& engine,
-             const NodeFleet& fleet, NodeBoard& board);
+             NodeFleet& fleet, NodeBoard& board);
   ~NodeServer() override;
   NodeServer(const NodeServer&) = delete;
   NodeServer& operator=(const NodeServer&) = delete;
@@ -53,14 +55,14 @@ class NodeServer : public SessionOwner, public ServedShell {
   uint16_t port() const { return listener_.port(); }
   // SIGTERM, SIGINT: Drain to every session; io.run() returns when they have left or drain_deadline_ms is over.
   void drain() override;
-  // SIGHUP: the fleet of a run on an engine does not change.
+  // SIGHUP: the fleet is followed in any case.
   void reload() override {}
   Objection reload_credentials() override;
   // After io.run(): false where the node is in trouble.
   bool finish();
 
  private:
-  void on_session_established(SessionId, uint32_t, uint32_t) override {}
+  void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const ClaimRequest& request) override;
@@ -71,6 +73,7 @@ class NodeServer : public SessionOwner, public ServedShell {
   void go_on();
   void execute(const FrontAction& action);
   void take_replies();
+  void end_sessions(const KeyEnd& end);
   void note_versions(const std::vector<PublishedVersion>& versions);
   void note_engine();
   void note_changes();
@@ -96,12 +99,13 @@ class NodeServer : public SessionOwner, public ServedShell {
   const Config config_;
   const NodeRun run_;
   const std::string node_;
-  const NodeFleet& fleet_;
+  NodeFleet& fleet_;
   NodeBoard& board_;
   const uint64_t started_ms_;  // since the epoch
   PostgresEngine engine_;
   Front front_;
   Leader leader_;
+  FollowedFleet followed_fleet_;
   ShellCounters counters_;
   CredentialBoard credentials_;
   TlsContext tls_;
@@ -112,6 +116,7 @@ class NodeServer : public SessionOwner, public ServedShell {
   SteadyTimer watch_timer_;
   uint64_t stall_logged_ms_ = 0;
   Told told_;
+  std::map<SessionId, uint32_t> device_of_;  // of established sessions
   bool is_going_on_ = false;
   bool is_draining_ = false;
 };

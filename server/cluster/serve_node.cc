@@ -88,6 +88,8 @@ int wait_for_engine(NodeStart* start) {
     show_waiting(start, cause);
     pollfd news = {signal_file(), POLLIN, 0};
     ::poll(&news, 1, static_cast<int>(pause.take()));
+    clear_signal_file();
+    static_cast<void>(take_hangup());  // what it would read anew is read at the start
   }
 }
 
@@ -143,7 +145,7 @@ PostgresOptions engine_options(const NodeStart& start) {
 int serve_run(NodeStart* start) {
   const uint64_t epoch_offset_ms = wall_clock_ms() - steady_ms();
   NodeFleet fleet([epoch_offset_ms] { return epoch_offset_ms + steady_ms(); });
-  if (const Objection objection = fleet.take(start->stored.devices)) {
+  if (const Objection objection = fleet.begin(start->stored.devices)) {
     return fail(kExitDatabase, objection.sentence);
   }
   warn_of_strangers(*start);

@@ -108,6 +108,26 @@ struct PublishedVersion {
   friend bool operator==(const PublishedVersion&, const PublishedVersion&) = default;
 };
 
+// Who is enrolled changes by changes with numbers of their own, from 1 on, each of which writes some rows. A row that
+// no change has written is of change 0. Rows are read in the order of their places: change, devices before claims,
+// number.
+struct FleetPlace {
+  uint64_t change = 0;
+  bool is_claim = false;
+  uint64_t number = 0;
+};
+
+// A device or a claim as it is now. content: as whoever stored it reads it.
+struct FleetChange {
+  uint64_t change = 0;  // the last one that has written it
+  bool is_claim = false;
+  uint32_t number = 0;
+  std::string name;
+  std::vector<uint8_t> content;
+  FleetPlace place_behind() const { return {change, is_claim, uint64_t{number} + 1}; }
+  friend bool operator==(const FleetChange&, const FleetChange&) = default;
+};
+
 // The reply to a call; of the parts behind the outcome it has those that the call promises.
 struct EngineReply {
   EngineTicket ticket = 0;
@@ -119,6 +139,8 @@ struct EngineReply {
   std::vector<BatchSum> sums;
   std::vector<PublishedVersion> versions;
   uint64_t engine_ms = 0;
+  std::vector<FleetChange> fleet;
+  uint64_t fleet_change = 0;
 };
 
 // One node's connection to the engine, for one run. Calls do not fail at once: whatever goes wrong is an outcome.
@@ -139,6 +161,9 @@ class EngineNode {
   virtual EngineTicket resolve(uint64_t epoch, uint64_t number) = 0;
   // The node takes the lease where it is free or its own: kCommitted; else kCut. lease.
   virtual EngineTicket take_lease() = 0;
+  // The holder of the lease of this term gives it back: it is free from then on, also for the same node. kCut where
+  // node or term is another. A lease that is over already, or given back, stays so: kCommitted. lease.
+  virtual EngineTicket release_lease(uint64_t term) = 0;
   // How far the version is, however many batches are in. kCut: it is not open. progress.
   virtual EngineTicket read_progress(uint32_t version) = 0;
   // Some of the version's sums, from the one behind this place on, in their order. None: there is none behind it. A
@@ -158,6 +183,10 @@ class EngineNode {
   // versions: some of them, from this one on, in their order and without a gap. None: there is none. engine_ms: what
   // the clock of leases showed while the call was executed, in ms since 1970. What a node writes into rows is by it.
   virtual EngineTicket read_versions(uint32_t from) = 0;
+  // fleet: some of the rows from this place on, in their order; of all runs. None: there is none from there on. A reply
+  // is bounded, in rows and in bytes, and has at least one where there is one. A row that is changed comes again, at
+  // its new place. fleet_change: the last change that there was, at least. It goes back where the engine was restored.
+  virtual EngineTicket read_fleet(const FleetPlace& from) = 0;
 
   // Those that have come since the last call.
   virtual std::vector<EngineReply> take_replies() = 0;

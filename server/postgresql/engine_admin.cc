@@ -20,16 +20,45 @@ constexpr char kRuns[] =
     "greatest(0, floor(extract(epoch FROM lease_until - clock_timestamp()) * 1000))::bigint, "
     "(SELECT count(*) FROM gradstream.version v WHERE v.run = r.run), "
     "(SELECT count(*) FROM gradstream.run_device d WHERE d.run = r.run), "
-    "(SELECT count(*) FROM gradstream.front f WHERE f.run = r.run), "
     "(SELECT coalesce(sum(on_time), 0)::bigint FROM gradstream.front f WHERE f.run = r.run), "
     "(SELECT coalesce(sum(late), 0)::bigint FROM gradstream.front f WHERE f.run = r.run), "
     "coalesce((SELECT name FROM gradstream.plan p WHERE p.run = r.run), '') "
     "FROM gradstream.run r ORDER BY run";
+constexpr char kNodes[] =
+    "SELECT f.node, coalesce(n.release, ''), n.node IS NOT NULL, "
+    "greatest(0, floor(coalesce(extract(epoch FROM clock_timestamp() - n.seen), 0) * 1000))::bigint, "
+    "f.epoch, f.batch, f.open_version "
+    "FROM gradstream.front f LEFT JOIN gradstream.node n ON n.run = f.run AND n.node = f.node "
+    "WHERE f.run = $1::bigint ORDER BY f.node";
+// The table is held until the migration is committed, so that a second one finds it done.
+constexpr char kHold[] = "BEGIN; LOCK TABLE gradstream.cluster IN ACCESS EXCLUSIVE MODE";
+constexpr char kHeldVersion[] = "SELECT schema_version FROM gradstream.cluster";
 
 Objection unread(const PgTable& table, const char* what) {
   return table.is_sound() ? Objection()
                           : std::string("the engine's ") + what +
                                 " do not read as this release writes them. Use the release that made the schema.";
+}
+
+Objection read_nodes(EngineSession& session, EngineRunReport* run) {
+  PgParameters parameters;
+  parameters.number(run->run);
+  PgResult rows;
+  if (Objection objection = session.ask(kNodes, parameters, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    EngineNodeReport node;
+    node.node = table.text(i, 0);
+    node.release = table.text(i, 1);
+    node.seen_ms = table.flag(i, 2) ? table.number(i, 3) : UINT64_MAX;
+    node.epoch = table.number(i, 4);
+    node.batch = table.number(i, 5);
+    node.open_version = static_cast<uint32_t>(table.number(i, 6));
+    run->nodes.push_back(node);
+  }
+  return unread(table, "nodes");
 }
 
 Objection read_runs(EngineSession& session, std::vector<EngineRunReport>* out) {
@@ -48,13 +77,16 @@ Objection read_runs(EngineSession& session, std::vector<EngineRunReport>* out) {
     run.lease_ms = table.number(i, 5);
     run.version_count = table.number(i, 6);
     run.device_count = table.number(i, 7);
-    run.node_count = table.number(i, 8);
-    run.on_time_count = table.number(i, 9);
-    run.late_count = table.number(i, 10);
-    run.name = table.text(i, 11);
+    run.on_time_count = table.number(i, 8);
+    run.late_count = table.number(i, 9);
+    run.name = table.text(i, 10);
     out->push_back(run);
   }
-  return unread(table, "runs");
+  Objection objection = unread(table, "runs");
+  for (EngineRunReport& run : *out) {
+    objection = objection ? objection : read_nodes(session, &run);
+  }
+  return objection;
 }
 
 // What init says of a schema that is there.
@@ -65,9 +97,36 @@ Objection already_there(const EngineReport& report) {
            " already, and this release knows up to " + std::to_string(kEngineSchemaVersion) +
            ". Install a newer release, or name a database of its own for this cluster.";
   }
+  if (version < kEngineSchemaVersion) {
+    return "the database has a cluster already: a schema gradstream of version " + std::to_string(version) +
+           ", and this release makes " + std::to_string(kEngineSchemaVersion) +
+           ". gradstream engine migrate brings it there; another cluster needs a database of its own.";
+  }
   return "the database has a cluster already: a schema gradstream of version " + std::to_string(version) + " with " +
          std::to_string(report.runs.size()) + " runs, incarnation " + report.facts.incarnation +
          ". gradstream engine status shows it; another cluster needs a database of its own.";
+}
+
+// From the version that the schema has when it is held, which another migration may have raised since it was read.
+Objection take_steps(EngineSession& session, EngineDurability durability, uint64_t* from) {
+  std::string held;
+  Objection objection = session.execute(kHold);
+  objection = objection ? objection : session.execute(kHeldVersion, &held);
+  if (objection) {
+    return objection;
+  }
+  *from = std::stoull("0" + held);
+  for (uint64_t version = *from; version < kEngineSchemaVersion; ++version) {
+    const std::string step = engine_migration_text(version);
+    if (step.empty()) {
+      return "the engine's schema is of version " + held + ", which no release has made. Name another database.";
+    }
+    if (Objection refused = session.execute(step)) {
+      return session.is_away() ? refused : session.refusal() + " Call it as the owner of the schema.";
+    }
+  }
+  objection = session.execute("COMMIT");
+  return objection ? objection : check_last_commit(session, durability, "the schema was migrated");
 }
 
 }  // namespace
@@ -147,12 +206,14 @@ Objection migrate_engine(EngineSession& session, EngineDurability durability, ui
   if (Objection objection = read_engine_report(session, &report)) {
     return objection;
   }
-  *from = report.facts.schema_version;
   EngineDemands demands;
   demands.durability = durability;
   report.facts.has_run = true;  // none is asked for
-  // There is one version so far, so that an older one is none that a release has made.
-  return check_engine(report.facts, demands);
+  const bool is_older = report.facts.has_schema && report.facts.schema_version < kEngineSchemaVersion;
+  const Objection objection =
+      is_older ? check_engine_server(report.facts, durability) : check_engine(report.facts, demands);
+  *from = report.facts.schema_version;
+  return objection || !is_older ? objection : take_steps(session, durability, from);
 }
 
 }  // namespace gradstream

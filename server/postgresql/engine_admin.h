@@ -12,20 +12,30 @@
 
 namespace gradstream {
 
+// A node of a run.
+struct EngineNodeReport {
+  std::string node;
+  std::string release;        // of its program; empty: it has not said
+  uint64_t seen_ms = 0;       // since it said last that it runs, by the server's clock; UINT64_MAX: it never has
+  uint64_t epoch = 0;         // of its front ...
+  uint64_t batch = 0;         // ... and its last batch in that
+  uint32_t open_version = 0;  // that it commits into
+};
+
 // A run as the engine has it.
 struct EngineRunReport {
   uint32_t run = 0;
   std::string name;  // empty: no import has brought the run
   uint32_t open_version = 0;
-  bool is_sealed = false;      // no batch goes into the open version any more
-  std::string leader;          // empty: nobody ever was
-  uint64_t term = 0;           // of the leader
-  uint64_t lease_ms = 0;       // that are left; 0: it is over
-  uint64_t version_count = 0;  // that are published
-  uint64_t device_count = 0;   // that have a row
-  uint64_t node_count = 0;     // that ever joined
-  uint64_t on_time_count = 0;  // updates in the open version ...
-  uint64_t late_count = 0;     // ... and into it from older ones
+  bool is_sealed = false;               // no batch goes into the open version any more
+  std::string leader;                   // empty: nobody ever was
+  uint64_t term = 0;                    // of the leader
+  uint64_t lease_ms = 0;                // that are left; 0: it is over
+  uint64_t version_count = 0;           // that are published
+  uint64_t device_count = 0;            // that have a row
+  uint64_t on_time_count = 0;           // updates in the open version ...
+  uint64_t late_count = 0;              // ... and into it from older ones
+  std::vector<EngineNodeReport> nodes;  // that ever joined, or had an import's sum
 };
 
 // An engine and its server.
@@ -48,7 +58,8 @@ Objection check_last_commit(EngineSession& session, EngineDurability durability,
 // Makes the schema in a database without one. Objects to a server that check_engine_server() refuses, and to a schema
 // that is there, whoever made it. It may have happened where the session is away afterwards: report it again.
 Objection make_engine(EngineSession& session, EngineDurability durability);
-// Brings the schema to the version of this release. *from: the version that it had. Objects to a newer one.
+// Brings the schema to the version of this release, in one transaction. *from: the version that it had. Objects to a
+// newer one. It may have happened where the session is away afterwards: call it again.
 Objection migrate_engine(EngineSession& session, EngineDurability durability, uint64_t* from);
 
 }  // namespace gradstream

@@ -11,11 +11,13 @@ namespace {
 
 // Kinds of the rows that a read of sums gives.
 constexpr uint64_t kOpenRow = 0;
+// The same of one that gives the fleet; 0: there is none.
+constexpr uint64_t kClaimRow = 2;
 
 // One statement sees one moment, and so what read_progress and read_sums tell is of one version. It need not wait: a
 // leader tells nobody of it but by seal() and publish(), and the server's log is durable in its order.
-constexpr std::array<EngineStatement, 10> kStatements = {{
-    {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text)", true},
+constexpr std::array<EngineStatement, kEngineVerbCount> kStatements = {{
+    {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text, $3::text)", true},
     {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])", true},
     {"commit",
      "SELECT * FROM gradstream.commit_batch($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint[], "
@@ -49,6 +51,13 @@ constexpr std::array<EngineStatement, 10> kStatements = {{
      "SELECT v.found_version, v.found_content, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
      "FROM (SELECT 1) clock LEFT JOIN gradstream.read_versions($1::bigint, $2::bigint, $3::bigint) v ON true "
      "ORDER BY v.found_version",
+     true},
+    {"release_lease", "SELECT * FROM gradstream.release_lease($1::bigint, $2::text, $3::bigint)", true},
+    // The number is read first: a change that comes meanwhile is told of again, and none is left out.
+    {"read_fleet",
+     "SELECT c.fleet_change, f.found_kind, f.found_number, f.found_name, f.found_content, f.found_change "
+     "FROM gradstream.cluster c LEFT JOIN gradstream.read_fleet($1::bigint, $2::bigint, $3::bigint, $4::bigint, "
+     "$5::bigint, $6::bigint) f ON true ORDER BY f.found_change, f.found_kind, f.found_number",
      true},
 }};
 
@@ -109,6 +118,16 @@ void read_versions(PgTable& table, EngineReply* reply) {
   }
 }
 
+void read_fleet(PgTable& table, EngineReply* reply) {
+  reply->fleet_change = table.number(0, 0);
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    if (const uint64_t kind = table.number(i, 1); kind != 0) {
+      reply->fleet.push_back({table.number(i, 5), kind == kClaimRow, static_cast<uint32_t>(table.number(i, 2)),
+                              table.text(i, 3), bytes_of(table, i, 4)});
+    }
+  }
+}
+
 // The first column of a function's row.
 EngineOutcome outcome_of(PgTable& table) {
   switch (table.number(0, 0)) {
@@ -137,7 +156,11 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
     case EngineVerb::kReadVersions:
       read_versions(table, reply);
       return true;
+    case EngineVerb::kReadFleet:
+      read_fleet(table, reply);
+      return true;
     case EngineVerb::kTakeLease:
+    case EngineVerb::kReleaseLease:
     case EngineVerb::kSeal:
     case EngineVerb::kPublish:
       reply->outcome = outcome_of(table);
@@ -155,7 +178,7 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
 
 }  // namespace
 
-const std::array<EngineStatement, 10>& engine_statements() { return kStatements; }
+const std::array<EngineStatement, kEngineVerbCount>& engine_statements() { return kStatements; }
 
 PgParameters parameters_of_run(const PostgresOptions& options) {
   PgParameters parameters;
@@ -177,6 +200,24 @@ PgParameters parameters_of_sums(const PostgresOptions& options, uint32_t version
   parameters.number(after.batch);
   parameters.number(kEngineSumCountMax);
   parameters.number(kEngineSumBytesMax);
+  return parameters;
+}
+
+PgParameters parameters_of_join(const PostgresOptions& options) {
+  PgParameters parameters = parameters_of_node(options);
+  parameters.text(options.release);
+  return parameters;
+}
+
+// A place among devices is before all claims of its change, and one among claims is behind all devices of it.
+PgParameters parameters_of_fleet(const FleetPlace& from) {
+  PgParameters parameters;
+  parameters.number(from.is_claim ? from.change + 1 : from.change);
+  parameters.number(from.is_claim ? 0 : from.number);
+  parameters.number(from.change);
+  parameters.number(from.is_claim ? from.number : 0);
+  parameters.number(kEngineFleetCountMax);
+  parameters.number(kEngineFleetBytesMax);
   return parameters;
 }
 

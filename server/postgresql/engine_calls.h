@@ -22,6 +22,11 @@ inline constexpr uint32_t kEngineVersionCountMax = 64;
 inline constexpr uint32_t kEngineSumCountMax = 256;
 inline constexpr uint64_t kEngineSumBytesMax = uint64_t{8} << 20;
 
+// Rows in a reply to read_fleet(), and bytes of their contents; one is in it, however large it is. Reason: a node that
+// begins reads a million devices in a thousand calls of some milliseconds each.
+inline constexpr uint32_t kEngineFleetCountMax = 1024;
+inline constexpr uint64_t kEngineFleetBytesMax = uint64_t{1} << 20;
+
 enum class EngineVerb : uint8_t {
   kJoin,
   kLoad,
@@ -32,26 +37,31 @@ enum class EngineVerb : uint8_t {
   kReadSums,
   kSeal,
   kPublish,
-  kReadVersions
+  kReadVersions,
+  kReleaseLease,
+  kReadFleet
 };
+inline constexpr size_t kEngineVerbCount = 12;
 
 // Prepared at each connection.
 struct EngineStatement {
   const char* name;
   const char* text;
   // Whether what its answer tells has to be on the standby first. It then writes or locks a row wherever it tells
-  // something, so that its commit waits. But take_lease that is cut does not, nor does read_versions that finds none:
-  // a node concludes nothing from these but what it knew to be durable.
+  // something, so that its commit waits. But take_lease that is cut does not, nor do read_versions and read_fleet
+  // that find none: a node concludes nothing from these but what it knew to be durable.
   bool has_to_wait;
 };
 // By the number of the verb.
-const std::array<EngineStatement, 10>& engine_statements();
+const std::array<EngineStatement, kEngineVerbCount>& engine_statements();
 
 // The parameters of a call, but for what every call of a node begins with: run, or run and node.
 PgParameters parameters_of_node(const PostgresOptions& options);
 PgParameters parameters_of_run(const PostgresOptions& options);
+PgParameters parameters_of_join(const PostgresOptions& options);
 PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch);
 PgParameters parameters_of_sums(const PostgresOptions& options, uint32_t version, const SumPlace& after);
+PgParameters parameters_of_fleet(const FleetPlace& from);
 PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices);
 
 // The outcome and the parts of the reply to a call; kUnknown of an error and of a doubtful answer. devices: those that

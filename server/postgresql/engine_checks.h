@@ -14,7 +14,7 @@ namespace gradstream {
 // of Debian 12.
 inline constexpr uint64_t kEngineServerMin = 150000;
 // Of the tables and functions in engine_schema.cc.
-inline constexpr uint64_t kEngineSchemaVersion = 1;
+inline constexpr uint64_t kEngineSchemaVersion = 2;
 
 // Who answers for a transaction that outlives the death of the primary's machine.
 enum class EngineDurability : uint8_t {

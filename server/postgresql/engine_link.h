@@ -43,7 +43,8 @@ struct PostgresOptions {
   // others.
   std::string server;
   uint32_t run = 0;
-  std::string node;  // its name in the cluster; two nodes of one name fence each other
+  std::string node;     // its name in the cluster; two nodes of one name fence each other
+  std::string release;  // of this program, for those who look at the engine
   EngineDurability durability = EngineDurability::kStandby;
   uint32_t deadline_ms = kEngineDeadlineMs;
   // Reason: a leader renews it each second, so that two answers may be lost before another node takes over. Calls are

@@ -36,7 +36,7 @@ PostgresEngine::~PostgresEngine() { life_.reset(); }
 
 // ---- Calls ----
 
-EngineTicket PostgresEngine::join() { return submit(EngineVerb::kJoin, parameters_of_node(options_)); }
+EngineTicket PostgresEngine::join() { return submit(EngineVerb::kJoin, parameters_of_join(options_)); }
 
 EngineTicket PostgresEngine::load(const std::vector<uint32_t>& devices) {
   return submit(EngineVerb::kLoad, parameters_of_devices(options_, devices), devices);
@@ -57,6 +57,12 @@ EngineTicket PostgresEngine::take_lease() {
   PgParameters parameters = parameters_of_node(options_);
   parameters.number(options_.lease_ms);
   return submit(EngineVerb::kTakeLease, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::release_lease(uint64_t term) {
+  PgParameters parameters = parameters_of_node(options_);
+  parameters.number(term);
+  return submit(EngineVerb::kReleaseLease, std::move(parameters));
 }
 
 EngineTicket PostgresEngine::read_progress(uint32_t version) {
@@ -90,6 +96,10 @@ EngineTicket PostgresEngine::read_versions(uint32_t from) {
   parameters.number(from);
   parameters.number(kEngineVersionCountMax);
   return submit(EngineVerb::kReadVersions, std::move(parameters));
+}
+
+EngineTicket PostgresEngine::read_fleet(const FleetPlace& from) {
+  return submit(EngineVerb::kReadFleet, parameters_of_fleet(from));
 }
 
 std::vector<EngineReply> PostgresEngine::take_replies() { return std::exchange(replies_, {}); }

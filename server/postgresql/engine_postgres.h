@@ -59,11 +59,13 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   EngineTicket commit(const EngineBatch& batch) override;
   EngineTicket resolve(uint64_t epoch, uint64_t number) override;
   EngineTicket take_lease() override;
+  EngineTicket release_lease(uint64_t term) override;
   EngineTicket read_progress(uint32_t version) override;
   EngineTicket read_sums(uint32_t version, const SumPlace& after) override;
   EngineTicket seal(uint64_t term, uint32_t version) override;
   EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) override;
   EngineTicket read_versions(uint32_t from) override;
+  EngineTicket read_fleet(const FleetPlace& from) override;
   std::vector<EngineReply> take_replies() override;
 
   bool is_connected() const { return link_.is_ready(); }

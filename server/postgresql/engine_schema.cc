@@ -11,7 +11,7 @@ namespace {
 static_assert(static_cast<int>(EngineOutcome::kCommitted) == 0);
 static_assert(static_cast<int>(EngineOutcome::kCut) == 1);
 static_assert(static_cast<int>(EngineOutcome::kConflict) == 2);
-static_assert(kEngineSchemaVersion == 1, "the text below says which version it makes");
+static_assert(kEngineSchemaVersion == 2, "the text below says which version it makes");
 
 // Rows that change with each batch leave room for their next versions in the same page, so that no index changes.
 constexpr char kTables[] = R"sql(
@@ -19,8 +19,9 @@ CREATE SCHEMA gradstream;
 CREATE TABLE gradstream.cluster(
   is_it boolean PRIMARY KEY DEFAULT true CHECK (is_it),
   schema_version bigint NOT NULL,
-  incarnation text NOT NULL);
-INSERT INTO gradstream.cluster(schema_version, incarnation) VALUES (1, gen_random_uuid()::text);
+  incarnation text NOT NULL,
+  fleet_change bigint NOT NULL DEFAULT 0);
+INSERT INTO gradstream.cluster(schema_version, incarnation) VALUES (2, gen_random_uuid()::text);
 CREATE TABLE gradstream.run(
   run bigint PRIMARY KEY,
   open_version bigint NOT NULL DEFAULT 0,
@@ -59,18 +60,38 @@ CREATE TABLE gradstream.plan(
   digest bytea NOT NULL, nonce bytea NOT NULL,
   created_ms bigint NOT NULL);
 CREATE TABLE gradstream.device(
-  device bigint PRIMARY KEY, name text NOT NULL UNIQUE, content bytea NOT NULL);
+  device bigint PRIMARY KEY, name text NOT NULL UNIQUE, content bytea NOT NULL,
+  change bigint NOT NULL DEFAULT 0);
 CREATE TABLE gradstream.claim(
-  claim bigint PRIMARY KEY, name text NOT NULL UNIQUE, content bytea NOT NULL);
+  claim bigint PRIMARY KEY, name text NOT NULL UNIQUE, content bytea NOT NULL,
+  change bigint NOT NULL DEFAULT 0);
 CREATE TYPE gradstream.front_reply AS (outcome integer, epoch bigint, open_version bigint, batch bigint,
   previous_batch bigint, on_time bigint, late bigint);
 CREATE TYPE gradstream.lease_reply AS (outcome integer, leader text, term bigint, until_ms bigint);
 )sql";
 
+// A change of the fleet takes the next number of the cluster, and gives it to the rows that it writes. It keeps the
+// cluster's row until it is committed. So numbers are committed in their order, and who has read up to one has all
+// below it.
+constexpr char kFleetChanges[] = R"sql(
+CREATE INDEX device_change ON gradstream.device(change, device);
+CREATE INDEX claim_change ON gradstream.claim(change, claim);
+)sql";
+
+// What an operator is told of a node. It is no part of what nodes decide by.
+constexpr char kNode[] = R"sql(
+CREATE TABLE gradstream.node(
+  run bigint, node text,
+  release text NOT NULL,
+  since timestamptz NOT NULL,
+  seen timestamptz NOT NULL,
+  PRIMARY KEY (run, node)) WITH (fillfactor = 10);
+)sql";
+
 // The run's row is locked before the front's, as publish_version() does. So a new front finds the open version. The
 // version cannot move before the front's row is there.
 constexpr char kJoin[] = R"sql(
-CREATE FUNCTION gradstream.join_run(the_run bigint, the_node text) RETURNS gradstream.front_reply
+CREATE FUNCTION gradstream.join_run(the_run bigint, the_node text, the_release text) RETURNS gradstream.front_reply
 LANGUAGE plpgsql AS $$
 DECLARE
   now_open bigint;
@@ -83,6 +104,8 @@ BEGIN
     on_time = CASE WHEN old.open_version = now_open THEN old.on_time ELSE 0 END,
     late = CASE WHEN old.open_version = now_open THEN old.late ELSE 0 END
   RETURNING * INTO f;
+  INSERT INTO gradstream.node VALUES (the_run, the_node, the_release, clock_timestamp(), clock_timestamp())
+  ON CONFLICT (run, node) DO UPDATE SET release = excluded.release, since = excluded.since, seen = excluded.seen;
   RETURN (0, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
 END $$;
 )sql";
@@ -168,9 +191,9 @@ BEGIN
 END $$;
 )sql";
 
-// seal_version() locks the rows of all fronts: a batch under way ends first, or comes later and finds the cut. So the
-// sums that publish_version() counts are a fixed set.
-constexpr char kLease[] = R"sql(
+// Each node calls it all the time, and so it says with it that it runs. It does so once a second, in a row of its own:
+// a front's row is the fence of its batches. That alone waits for no standby.
+constexpr char kTakeLease[] = R"sql(
 CREATE FUNCTION gradstream.take_lease(the_run bigint, the_node text, lease_ms bigint) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -183,9 +206,35 @@ BEGIN
   IF NOT FOUND THEN
     outcome := 1;
     SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run;
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+  UPDATE gradstream.node o SET seen = clock_timestamp()
+  WHERE o.run = the_run AND o.node = the_node AND abs(extract(epoch FROM clock_timestamp() - o.seen)) >= 1;
+  RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
+END $$;
+)sql";
+
+// The row is written whatever it had, so that the answer waits for the standby.
+constexpr char kReleaseLease[] = R"sql(
+CREATE FUNCTION gradstream.release_lease(the_run bigint, the_node text, the_term bigint)
+RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$
+DECLARE
+  r gradstream.run;
+  outcome integer := 0;
+BEGIN
+  UPDATE gradstream.run o SET lease_until = least(o.lease_until, clock_timestamp())
+  WHERE o.run = the_run AND o.leader = the_node AND o.term = the_term RETURNING * INTO r;
+  IF NOT FOUND THEN
+    outcome := 1;
+    SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run;
   END IF;
   RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
 END $$;
+)sql";
+
+// seal_version() locks the rows of all fronts: a batch under way ends first, or comes later and finds the cut. So the
+// sums that publish_version() counts are a fixed set.
+constexpr char kPublish[] = R"sql(
 CREATE FUNCTION gradstream.seal_version(the_run bigint, the_node text, the_term bigint, the_version bigint)
 RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$
 DECLARE
@@ -246,11 +295,51 @@ BEGIN
 END $$;
 )sql";
 
+// As the reads above. A device that was refused by a change, and let in again since a fail-over has lost that change,
+// would be another fleet for each node.
+constexpr char kReadFleet[] = R"sql(
+CREATE FUNCTION gradstream.read_fleet(device_change bigint, device_number bigint, claim_change bigint,
+  claim_number bigint, most bigint, most_bytes bigint)
+RETURNS TABLE (found_kind integer, found_number bigint, found_name text, found_content bytea, found_change bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY SELECT part.kind, part.number, part.name, part.content, part.change FROM (
+    SELECT u.*, row_number() OVER places AS place, sum(octet_length(u.content)) OVER places AS bytes FROM (
+      (SELECT 1 AS kind, d.device AS number, d.name, d.content, d.change FROM gradstream.device d
+       WHERE (d.change, d.device) >= (device_change, device_number) ORDER BY d.change, d.device LIMIT most)
+      UNION ALL
+      (SELECT 2, c.claim, c.name, c.content, c.change FROM gradstream.claim c
+       WHERE (c.change, c.claim) >= (claim_change, claim_number) ORDER BY c.change, c.claim LIMIT most)) u
+    WINDOW places AS (ORDER BY u.change, u.kind, u.number) ORDER BY u.change, u.kind, u.number LIMIT most) part
+  WHERE part.place = 1 OR part.bytes <= most_bytes ORDER BY part.change, part.kind, part.number;
+  IF FOUND THEN
+    PERFORM pg_logical_emit_message(true, 'gradstream', '');
+  END IF;
+END $$;
+)sql";
+
+// What version 2 has beyond version 1. What is added stands at the end of its table, so that both ways lead to the same
+// tables.
+constexpr char kColumnsOf2[] = R"sql(
+ALTER TABLE gradstream.cluster ADD fleet_change bigint NOT NULL DEFAULT 0;
+ALTER TABLE gradstream.device ADD change bigint NOT NULL DEFAULT 0;
+ALTER TABLE gradstream.claim ADD change bigint NOT NULL DEFAULT 0;
+DROP FUNCTION gradstream.join_run(bigint, text);
+DROP FUNCTION gradstream.take_lease(bigint, text, bigint);
+UPDATE gradstream.cluster SET schema_version = 2;
+)sql";
+
 }  // namespace
 
 const char* engine_schema_text() {
-  static const std::string text = std::string(kTables) + kJoin + kCommit + kResolve + kLease + kReads;
+  static const std::string text = std::string(kTables) + kFleetChanges + kNode + kJoin + kCommit + kResolve +
+                                  kTakeLease + kReleaseLease + kPublish + kReads + kReadFleet;
   return text.c_str();
+}
+
+std::string engine_migration_text(uint64_t from) {
+  return from == 1 ? std::string(kColumnsOf2) + kFleetChanges + kNode + kJoin + kTakeLease + kReleaseLease + kReadFleet
+                   : std::string();
 }
 
 Objection init_engine(const std::string& server, uint32_t deadline_ms) {

@@ -1,13 +1,14 @@
 // The tables of an engine on PostgreSQL, the functions that are its transactions, and how both come into a database.
 //
-//   gradstream.cluster      one row: version of the schema, incarnation
+//   gradstream.cluster      one row: version of the schema, incarnation, number of the fleet's last change
 //   gradstream.run          open version, lease
 //   gradstream.run_device   what a batch compares, and the rest of a device's row as bytes
 //   gradstream.front        a node's part of the open version
+//   gradstream.node         of a node: its release, and when it was seen last
 //   gradstream.partial      the sum of a batch
 //   gradstream.version      records of versions
 //   gradstream.plan         what a run is: its name, its parameters
-//   gradstream.device, gradstream.claim   who is enrolled, with keys
+//   gradstream.device, gradstream.claim   who is enrolled, with keys, and the number of the row's last change
 //
 // Each call of server/engine/engine.h whose answer has to be durable is one function, so that it takes one message, one
 // answer and one commit. Whatever a function refuses, it refuses before it has written.
@@ -23,6 +24,8 @@ namespace gradstream {
 
 // The statements that make the schema, in a database without one.
 const char* engine_schema_text();
+// The statements that bring a schema of this version to the next one. Empty: there is no such version.
+std::string engine_migration_text(uint64_t from);
 
 // Makes the schema where there is none; where there is one of this version, nothing happens. server: as libpq takes it,
 // key=value or a URI. Blocks for deadline_ms at most, beside libpq's look-up of a name. An objection: no connection, no

@@ -1,8 +1,10 @@
 #include "server/postgresql/engine_stored.h"
 
 #include <span>
+#include <utility>
 
 #include "server/postgresql/engine_admin.h"
+#include "server/postgresql/engine_fleet.h"
 #include "server/postgresql/engine_rows.h"
 
 namespace gradstream {
@@ -33,9 +35,10 @@ Objection EngineReader::read_run(EngineStored* out, bool* is_there) {
   if (objection || !*is_there) {
     return objection;
   }
-  objection = read_fleet("SELECT device, name, content FROM gradstream.device ORDER BY device", &out->devices);
-  objection = objection ? objection
-                        : read_fleet("SELECT claim, name, content FROM gradstream.claim ORDER BY claim", &out->claims);
+  EngineFleetRows fleet;
+  objection = read_fleet_rows(session_, &fleet);
+  out->devices = std::move(fleet.devices);
+  out->claims = std::move(fleet.claims);
   objection = objection ? objection : read_rows(out);
   return objection ? objection : read_open_version(out);
 }
@@ -57,18 +60,6 @@ Objection EngineReader::read_plan(EnginePlan* out, bool* is_there) {
             number_of(table.bytes(0, 4)),
             number_of(table.bytes(0, 5)),
             table.number(0, 6)};
-  }
-  return table.is_sound() ? "" : kUnread;
-}
-
-Objection EngineReader::read_fleet(const char* statement, std::vector<EngineFleetRow>* out) {
-  PgResult rows;
-  if (Objection objection = session_.ask(statement, {}, &rows)) {
-    return objection;
-  }
-  PgTable table(rows.get());
-  for (size_t i = 0; i < table.row_count(); ++i) {
-    out->push_back({static_cast<uint32_t>(table.number(i, 0)), table.text(i, 1), copy_of(table.bytes(i, 2))});
   }
   return table.is_sound() ? "" : kUnread;
 }

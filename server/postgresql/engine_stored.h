@@ -36,7 +36,6 @@ class EngineReader {
 
  private:
   Objection read_plan(EnginePlan* out, bool* is_there);
-  Objection read_fleet(const char* statement, std::vector<EngineFleetRow>* out);
   Objection read_rows(EngineStored* out);
   Objection read_open_version(EngineStored* out);
 

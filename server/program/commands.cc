@@ -145,6 +145,18 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
               errors.sentence);
 }
 
+int load_beside_no_engine(const CommonOptions& options, Config* out) {
+  if (const int code = load(options, out); code != kExitOk) {
+    return code;
+  }
+  return out->engine.address.empty()
+             ? int{kExitOk}
+             : fail(kExitConfig,
+                    "engine.address names an engine, and this verb works with server.database, which its nodes neither "
+                    "read nor write; gradstream engine status shows the engine's runs, engine export brings one into a "
+                    "database, and --set engine.address= lets this verb work with server.database all the same");
+}
+
 std::string configuration_words(const CommonOptions& options, const std::string& in_folder) {
   std::string words;
   if (options.config != kInstalledConfig) {
@@ -166,7 +178,7 @@ int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
 
 int open_both(const CommonOptions& options, bool may_create, Opened* out) {
   out->options = options;
-  const int code = load(options, &out->config);
+  const int code = load_beside_no_engine(options, &out->config);
   return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
 }
 

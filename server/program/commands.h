@@ -19,6 +19,8 @@
 
 namespace gradstream {
 
+class FleetHome;
+
 // Stable. exit_code_text() says what each means, in --help and in docs/reference/exit_codes.md.
 enum CommandExit : int {
   kExitOk = 0,
@@ -95,19 +97,23 @@ CommandExit exit_of_files(const ServerConfig& server);
 // or, unjudged, with the origin of each value.
 int check_config(const CommonOptions& options, bool may_create, bool with_origins);
 
-// server/program/commands_device.cc
-int device_add(const CommonOptions& options, const std::string& name, const std::string& out, bool is_pending);
+// server/program/commands_device.cc. fleet: where the devices and claims are (server/program/fleet_home.h).
+int device_add(FleetHome& fleet, const std::string& name, const std::string& out, bool is_pending);
+struct ImportOptions {
+  std::string file;
+  std::string out_folder;   // of identity files; may be empty where each device has its key
+  bool is_pending = false;  // the devices are
+};
 // Lines `NAME` or `NAME,KEY` (64 hexadecimal digits), perhaps below a line `name` or `name,key`. A name without a key
 // gets one, and its identity file in out_folder. All of them are enrolled or none.
-int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
-                  bool is_pending);
-int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s);
+int device_import(FleetHome& fleet, const ImportOptions& import);
+int device_rotate(FleetHome& fleet, const std::string& name, const std::string& out, uint32_t window_s);
 // The same by a key that the device draws in its next session.
-int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s);
-int device_list(const CommonOptions& options);
+int device_ask_for_key(FleetHome& fleet, const std::string& name, uint32_t window_s);
+int device_list(FleetHome& fleet);
 // One device in full: what the database says of it, and a line of what the running server knows of its work.
-int device_show(const CommonOptions& options, const std::string& name);
-int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state);
+int device_show(FleetHome& fleet, const std::string& name);
+int device_set_state(FleetHome& fleet, const std::string& name, DeviceState state);
 
 struct ClaimOptions {
   std::string name;
@@ -116,10 +122,11 @@ struct ClaimOptions {
   uint32_t window_s = 604800;
   bool is_pending = false;  // devices that it lets in are
 };
-int claim_add(const CommonOptions& options, const ClaimOptions& claim);
-int claim_list(const CommonOptions& options);
-int claim_end(const CommonOptions& options, const std::string& name);
+int claim_add(FleetHome& fleet, const ClaimOptions& claim);
+int claim_list(FleetHome& fleet);
+int claim_end(FleetHome& fleet, const std::string& name);
 
+// server/program/commands_copy.cc
 // A copy of the database of the configuration, also while a server writes to it; and back, while none does. replace:
 // an existing database is moved aside.
 int backup(const CommonOptions& options, const std::string& out);
@@ -263,6 +270,9 @@ int fail_database(const SqliteDatabase& database);
 Objection find_out_fault(const std::string& what, const std::string& path);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
+// The same for a verb that works with server.database alone: kExitConfig where the configuration names an engine, whose
+// nodes neither read nor write that database.
+int load_beside_no_engine(const CommonOptions& options, Config* out);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);
 // What most verbs work with.
 struct Opened {
@@ -270,7 +280,7 @@ struct Opened {
   Config config;
   SqliteDatabase database;
 };
-// load() and open_database().
+// load_beside_no_engine() and open_database().
 int open_both(const CommonOptions& options, bool may_create, Opened* out);
 // The same, with the run of this number; 0: the active one, else the latest.
 int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run);

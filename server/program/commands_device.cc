@@ -1,4 +1,4 @@
-// The verbs of the program `gradstream` around identities, and copies of the database that holds them.
+// The verbs `device` and `claim` of the program `gradstream`: identities, and the claims by which devices enrol.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -24,9 +24,8 @@
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/device_table.h"
+#include "server/program/fleet_home.h"
 #include "server/program/past_runs.h"
-#include "server/store/database_copy.h"
-#include "server/store/database_lock.h"
 
 namespace gradstream {
 
@@ -88,34 +87,47 @@ CommandExit write_identity(const std::string& path, const std::string& identity,
   return write_secret_file(path, *text, problem);
 }
 
-enum class FleetUse : uint8_t { kLook, kChange, kMake };  // kMake: a change that makes a database where there is none
+// What a verb has written for a change, and takes back where that does not count.
+struct KeyFiles {
+  std::vector<std::string> paths;
+  std::string folder;  // that was made for them; empty: it was there
+  void remove() const {
+    for (const std::string& path : paths) {
+      ::unlink(path.c_str());
+    }
+    if (!folder.empty()) {
+      ::rmdir(folder.c_str());
+    }
+  }
+};
 
-int open_fleet(const CommonOptions& options, FleetUse use, Config* config, SqliteDatabase* database) {
-  if (const int code = load(options, config); code != kExitOk) {
-    return code;
+// Behind the change of a verb: whether it counts. Files stay where nobody knows: a device may be enrolled by the key
+// that is in one.
+int finish_change(FleetHome& fleet, const KeyFiles& files) {
+  const FleetCommit commit = fleet.commit();
+  if (commit.code != kExitOk && !commit.may_count) {
+    files.remove();
+  } else if (commit.code != kExitOk && !files.paths.empty()) {
+    warn("keep " + files.paths.front() +
+         (files.paths.size() > 1 ? " and the " + std::to_string(files.paths.size() - 1) + " others" : "") +
+         ": the key in it counts if the change does");
   }
-  if (use != FleetUse::kLook && !config->engine.address.empty()) {
-    return fail(kExitConfig,
-                "engine.address names an engine, whose fleet does not change yet, and its nodes read nothing of "
-                "server.database; leave engine.address out to change that database");
-  }
-  return open_database(*config, use == FleetUse::kMake, database);
+  return commit.code;
 }
 
 }  // namespace
 
-int device_add(const CommonOptions& options, const std::string& name, const std::string& out, bool is_pending) {
+int device_add(FleetHome& fleet, const std::string& name, const std::string& out, bool is_pending) {
   if (!is_device_name(name)) {
     return fail(kExitUsage, "device name '" + name + "': expected " + kDeviceNameRule);
   }
   if (const Objection fault = find_out_fault("--out", out)) {
     return fail(kExitUsage, fault.sentence);
   }
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kMake, &config, &database); code != kExitOk) {
+  if (const int code = fleet.open(FleetUse::kMake); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   DeviceKey key = {};
   if (!draw_key(&key)) {
     return fail_random();
@@ -125,19 +137,19 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
     return fail(code, problem);
   }
   const DeviceState state = is_pending ? DeviceState::kPending : DeviceState::kActive;
-  const Expected<std::optional<uint32_t>> index = database.add_device(name, key, wall_clock_ms(), state);
+  const Expected<std::optional<uint32_t>> index = database.add_device(name, key, fleet.now_ms(), state);
   if (!index.is_ok() || !*index) {
     ::unlink(out.c_str());
     return !index.is_ok() ? fail_database(database)
                           : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
   }
-  OutputLine()
-      .add("device", name)
-      .add("index", uint64_t{**index})
-      .add("identity_file", out)
-      .add("database", absolute_path(config.server.database))
-      .add("state", device_state_text(state))
-      .print(options);
+  if (const int code = finish_change(fleet, {{out}, ""}); code != kExitOk) {
+    return code;
+  }
+  OutputLine line;
+  line.add("device", name).add("index", uint64_t{**index}).add("identity_file", out);
+  fleet.add_place(&line);
+  line.add("state", device_state_text(state)).print(fleet.options());
   return kExitOk;
 }
 
@@ -190,75 +202,96 @@ int check_keys(const std::vector<EnrolledDevice>& imported, SqliteDatabase& data
   return problem ? fail(kExitNotFound, problem.sentence + "; nothing was enrolled") : int{kExitOk};
 }
 
+// kExitOk, or an error already printed.
+int make_folder(const std::string& folder, KeyFiles* files) {
+  if (::mkdir(folder.c_str(), S_IRWXU) == 0) {
+    files->folder = folder;
+  } else if (errno != EEXIST) {
+    const int cause = errno;
+    return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
+                "--out-folder " + folder + " cannot be made: " + cause_text(cause) + "; nothing was enrolled; " +
+                    remedy_text(cause, "check the folder above it"));
+  }
+  return kExitOk;
+}
+
+// Draws keys for the names, and writes a file for each. kExitOk; or an error already printed, and no file stays.
+int write_keys(const std::set<std::string>& drawn, const std::string& folder, std::vector<EnrolledDevice>* imported,
+               KeyFiles* files) {
+  for (EnrolledDevice& row : *imported) {
+    if (!drawn.contains(row.name)) {
+      continue;
+    }
+    const std::string path = folder + "/" + row.name + ".identity";
+    Objection problem = row.name.find('/') != std::string::npos ? "a name with / has no file: " + row.name
+                        : !draw_key(&row.key)                   ? "no random bytes"
+                                                                : "";
+    const CommandExit code = problem ? kExitFile : write_identity(path, row.name, row.key, {}, &problem.sentence);
+    if (code != kExitOk) {
+      files->remove();
+      return fail(code, problem.sentence + "; nothing was enrolled");
+    }
+    files->paths.push_back(path);
+  }
+  return kExitOk;
+}
+
+// kExitOk, or an error already printed.
+int enrol_all(FleetHome& fleet, std::vector<EnrolledDevice>& imported, DeviceState state, const KeyFiles& files) {
+  for (EnrolledDevice& row : imported) {
+    row.state = state;
+  }
+  const Expected<std::string> taken = fleet.database().add_devices(imported, fleet.now_ms());
+  if (!taken.is_ok() || !taken->empty()) {
+    files.remove();
+    return !taken.is_ok() ? fail_database(fleet.database())
+                          : fail(kExitNotFound, "device " + *taken + " is enrolled already; nothing was enrolled");
+  }
+  if (const int code = finish_change(fleet, files); code != kExitOk) {
+    return code;
+  }
+  OutputLine line;
+  line.add("devices", uint64_t{imported.size()})
+      .add("identity_files", uint64_t{files.paths.size()})
+      .add("state", device_state_text(state));
+  fleet.add_place(&line);
+  line.print(fleet.options());
+  return kExitOk;
+}
+
 }  // namespace
 
-int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
-                  bool is_pending) {
+int device_import(FleetHome& fleet, const ImportOptions& import) {
+  const std::string& file = import.file;
   if (file.empty()) {
     return fail(kExitUsage, "device import '': expected the path of a CSV file with lines NAME or NAME,KEY");
   }
   std::vector<EnrolledDevice> imported;
   std::set<std::string> drawn;
-  Objection problem = read_import(file, &imported, &drawn);
-  if (problem) {
+  if (const Objection problem = read_import(file, &imported, &drawn)) {
     return fail(kExitFile, problem.sentence);
   }
   if (drawn.size() < imported.size() && is_read_by_others(file)) {
     return fail(kExitFile, file + " holds keys and can be read by others; chmod 600 " + file);
   }
-  if (!drawn.empty() && out_folder.empty()) {
+  if (!drawn.empty() && import.out_folder.empty()) {
     return fail(kExitUsage, file + " has names without a key: name a folder for their files with --out-folder");
   }
-  Config config;
-  SqliteDatabase database;
-  int opened = open_fleet(options, FleetUse::kMake, &config, &database);
-  if (opened == kExitOk && drawn.size() < imported.size()) {
-    opened = check_keys(imported, database);
+  int code = fleet.open(FleetUse::kMake);
+  if (code == kExitOk && drawn.size() < imported.size()) {
+    code = check_keys(imported, fleet.database());
   }
-  if (opened != kExitOk) {
-    return opened;
+  KeyFiles files;
+  if (code == kExitOk && !drawn.empty()) {
+    code = make_folder(import.out_folder, &files);
   }
-  const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
-  if (!drawn.empty() && !is_new_folder && errno != EEXIST) {
-    const int cause = errno;
-    return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
-                "--out-folder " + out_folder + " cannot be made: " + cause_text(cause) + "; nothing was enrolled; " +
-                    remedy_text(cause, "check the folder above it"));
+  if (code == kExitOk) {
+    code = write_keys(drawn, import.out_folder, &imported, &files);
   }
-  std::vector<std::string> written;
-  CommandExit code = kExitOk;
-  for (EnrolledDevice& row : imported) {
-    row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
-    if (!problem && drawn.contains(row.name)) {
-      const std::string path = out_folder + "/" + row.name + ".identity";
-      problem = row.name.find('/') != std::string::npos ? "a name with / has no file: " + row.name
-                : !draw_key(&row.key)                   ? "no random bytes"
-                                                        : "";
-      code = problem ? kExitFile : write_identity(path, row.name, row.key, {}, &problem.sentence);
-      if (code == kExitOk) {
-        written.push_back(path);
-      }
-    }
+  if (code == kExitOk) {
+    code = enrol_all(fleet, imported, import.is_pending ? DeviceState::kPending : DeviceState::kActive, files);
   }
-  const Expected<std::string> taken = problem ? StoreStatus::kFailed : database.add_devices(imported, wall_clock_ms());
-  if (!taken.is_ok() || !taken->empty()) {
-    for (const std::string& path : written) {
-      ::unlink(path.c_str());
-    }
-    if (is_new_folder) {
-      ::rmdir(out_folder.c_str());
-    }
-    return problem          ? fail(code, problem.sentence + "; nothing was enrolled")
-           : !taken.is_ok() ? fail_database(database)
-                            : fail(kExitNotFound, "device " + *taken + " is enrolled already; nothing was enrolled");
-  }
-  OutputLine()
-      .add("devices", uint64_t{imported.size()})
-      .add("identity_files", uint64_t{written.size()})
-      .add("state", device_state_text(imported.front().state))
-      .add("database", absolute_path(config.server.database))
-      .print(options);
-  return kExitOk;
+  return code;
 }
 
 // ---- One device ----------------------------------------------------------------------------------------------------
@@ -285,15 +318,14 @@ int find_rotatable(SqliteDatabase& database, const std::string& name, EnrolledDe
 
 }  // namespace
 
-int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s) {
+int device_rotate(FleetHome& fleet, const std::string& name, const std::string& out, uint32_t window_s) {
   if (const Objection fault = find_out_fault("--out", out)) {
     return fail(kExitUsage, fault.sentence);
   }
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
+  if (const int code = fleet.open(FleetUse::kChange); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   EnrolledDevice row;
   if (const int code = find_rotatable(database, name, &row); code != kExitOk) {
     return code;
@@ -303,7 +335,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   if (!draw_key(&key)) {
     return fail_random();
   }
-  uint64_t now_ms = wall_clock_ms();
+  uint64_t now_ms = fleet.now_ms();
   if (database.note_time(&now_ms) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -318,21 +350,23 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return !generation.is_ok() ? fail_database(database)
                                : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
   }
+  if (const int code = finish_change(fleet, {{out}, ""}); code != kExitOk) {
+    return code;
+  }
   OutputLine()
       .add("device", name)
       .add("identity", identity)
       .add("identity_file", out)
       .add("previous_until_ms", until_ms)
-      .print(options);
+      .print(fleet.options());
   return kExitOk;
 }
 
-int device_ask_for_key(const CommonOptions& options, const std::string& name, uint32_t window_s) {
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
+int device_ask_for_key(FleetHome& fleet, const std::string& name, uint32_t window_s) {
+  if (const int code = fleet.open(FleetUse::kChange); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   EnrolledDevice device;
   if (const int code = find_rotatable(database, name, &device); code != kExitOk) {
     return code;
@@ -342,7 +376,7 @@ int device_ask_for_key(const CommonOptions& options, const std::string& name, ui
     return fail_random();
   }
   row.window_s = window_s;
-  row.since_ms = wall_clock_ms();
+  row.since_ms = fleet.now_ms();
   if (database.note_time(&row.since_ms) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -351,13 +385,16 @@ int device_ask_for_key(const CommonOptions& options, const std::string& name, ui
     return !is_asked.is_ok() ? fail_database(database)
                              : fail(kExitNotFound, "device " + name + " was revoked by somebody else");
   }
+  if (const int code = finish_change(fleet, {}); code != kExitOk) {
+    return code;
+  }
   OutputLine()
       .add("device", name)
       .add("identity", identity_of_generation(name, device.generation + 1))
       .add("key_change", "waiting")
       .add("since_ms", row.since_ms)
       .add("until_ms", row.since_ms + kKeyChangeAgeMaxMs)
-      .print(options);
+      .print(fleet.options());
   return kExitOk;
 }
 
@@ -381,12 +418,11 @@ void add_identity(const EnrolledDevice& device, uint64_t now_ms, OutputLine* lin
   add_key_change(device, now_ms, line);
 }
 
-int device_list(const CommonOptions& options) {
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kLook, &config, &database); code != kExitOk) {
+int device_list(FleetHome& fleet) {
+  if (const int code = fleet.open(FleetUse::kLook); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   const Expected<std::vector<EnrolledDevice>> devices = database.devices();
   if (!devices.is_ok()) {
     return fail_database(database);
@@ -395,21 +431,20 @@ int device_list(const CommonOptions& options) {
   if (!latest_ms.is_ok()) {
     return fail_database(database);
   }
-  const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
+  const uint64_t now_ms = std::max(*latest_ms, fleet.now_ms());
   for (const EnrolledDevice& device : *devices) {
     OutputLine line;
     add_identity(device, now_ms, &line);
-    line.print(options);
+    line.print(fleet.options());
   }
   return kExitOk;
 }
 
-int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state) {
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
+int device_set_state(FleetHome& fleet, const std::string& name, DeviceState state) {
+  if (const int code = fleet.open(FleetUse::kChange); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   const Expected<std::optional<DeviceState>> before = database.set_device_state(name, state);
   if (!before.is_ok()) {
     return fail_database(database);
@@ -420,13 +455,16 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
   if (**before == DeviceState::kRevoked && state != DeviceState::kRevoked) {
     return fail(kExitNotFound, "device " + name + " is revoked, for good; enrol it under a new name");
   }
-  OutputLine().add("device", name).add("state", device_state_text(state)).print(options);
+  if (const int code = finish_change(fleet, {}); code != kExitOk) {
+    return code;
+  }
+  OutputLine().add("device", name).add("state", device_state_text(state)).print(fleet.options());
   return kExitOk;
 }
 
 // ---- Claims --------------------------------------------------------------------------------------------------------
 
-int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
+int claim_add(FleetHome& fleet, const ClaimOptions& claim) {
   if (!is_claimable_name(claim.name)) {
     return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kDeviceNameRule + ", and no /");
   }
@@ -436,15 +474,14 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (claim.window_s == 0) {
     return fail(kExitUsage, "--window-s 0: expected 1 to 4294967295 s; a claim that has ended lets nobody in");
   }
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kMake, &config, &database); code != kExitOk) {
+  if (const int code = fleet.open(FleetUse::kMake); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   ClaimRow row;
   row.name = claim.name;
   row.count_max = claim.count_max;
-  row.created_ms = wall_clock_ms();
+  row.created_ms = fleet.now_ms();
   if (database.note_time(&row.created_ms) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -469,22 +506,24 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
     return !id.is_ok() ? fail_database(database)
                        : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
   }
+  if (const int code = finish_change(fleet, {{claim.out}, ""}); code != kExitOk) {
+    return code;
+  }
   OutputLine()
       .add("claim", row.name)
       .add("identity_file", claim.out)
       .add("count_max", uint64_t{row.count_max})
       .add("expires_ms", row.expires_ms)
       .add("devices_are", device_state_text(row.device_state))
-      .print(options);
+      .print(fleet.options());
   return kExitOk;
 }
 
-int claim_list(const CommonOptions& options) {
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kLook, &config, &database); code != kExitOk) {
+int claim_list(FleetHome& fleet) {
+  if (const int code = fleet.open(FleetUse::kLook); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = fleet.database();
   const Expected<std::vector<ClaimRow>> rows = database.claims();
   if (!rows.is_ok()) {
     return fail_database(database);
@@ -493,7 +532,7 @@ int claim_list(const CommonOptions& options) {
   if (!latest_ms.is_ok()) {
     return fail_database(database);
   }
-  const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
+  const uint64_t now_ms = std::max(*latest_ms, fleet.now_ms());
   for (const ClaimRow& row : *rows) {
     const char* const state = row.is_ended || row.expires_ms <= now_ms ? "ended"
                               : row.count_used >= row.count_max        ? "used up"
@@ -512,150 +551,27 @@ int claim_list(const CommonOptions& options) {
                       "who holds its file can be the server for who claims by it, and read the new keys: "
                       "gradstream claim end, then claim add makes one whose server proves itself");
     }
-    line.print(options);
+    line.print(fleet.options());
   }
   return kExitOk;
 }
 
-int claim_end(const CommonOptions& options, const std::string& name) {
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kChange, &config, &database); code != kExitOk) {
+int claim_end(FleetHome& fleet, const std::string& name) {
+  if (const int code = fleet.open(FleetUse::kChange); code != kExitOk) {
     return code;
   }
-  const Expected<bool> found = database.end_claim(name, wall_clock_ms());
+  SqliteDatabase& database = fleet.database();
+  const Expected<bool> found = database.end_claim(name, fleet.now_ms());
   if (!found.is_ok()) {
     return fail_database(database);
   }
   if (!*found) {
     return fail(kExitNotFound, "no claim " + name + "; `gradstream claim list` shows all");
   }
-  OutputLine().add("claim", name).add("state", "ended").print(options);
-  return kExitOk;
-}
-
-// ---- Copies of the database ----------------------------------------------------------------------------------------
-
-namespace {
-
-int copy(const std::string& from, const std::string& to) {
-  std::string error;
-  bool is_temporary = false;
-  const StoreStatus status = copy_database(from, to, &error, &is_temporary);
-  if (status == StoreStatus::kOk) {
-    return kExitOk;
-  }
-  return fail(status == StoreStatus::kCorrupt ? kExitDatabase : is_temporary ? kExitTemporary : kExitFile, error);
-}
-
-}  // namespace
-
-int backup(const CommonOptions& options, const std::string& out) {
-  if (const Objection fault = find_out_fault("backup", out)) {
-    return fail(kExitUsage, fault.sentence);
-  }
-  Config config;
-  SqliteDatabase database;
-  if (const int code = open_fleet(options, FleetUse::kLook, &config, &database); code != kExitOk) {
-    return code;  // what is no database of ours is not copied
-  }
-  const std::string partial = out + ".partial";
-  if (::access(out.c_str(), F_OK) == 0) {
-    return fail(kExitFile, out + " exists already; remove it or give another name");
-  }
-  if (const int code = copy(config.server.database, partial); code != kExitOk) {
+  if (const int code = finish_change(fleet, {}); code != kExitOk) {
     return code;
   }
-  if (const int cause = rename_durably(partial.c_str(), out.c_str()); cause != 0) {
-    return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
-                "cannot rename " + partial + ": " + cause_text(cause) + "; " + remedy_text(cause, "check that disk"));
-  }
-  struct stat info = {};
-  stat(out.c_str(), &info);
-  OutputLine()
-      .add("database", absolute_path(config.server.database))
-      .add("file", out)
-      .add("bytes", static_cast<uint64_t>(info.st_size))
-      .print(options);
-  return kExitOk;
-}
-
-namespace {
-
-int fail_to_move(int cause, const std::string& from, const std::string& to) {
-  return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
-              "cannot move " + from + " to " + to + ": " + cause_text(cause) + "; " +
-                  remedy_text(cause, "check the permissions of the folder"));
-}
-
-// The database, with the files that belong to it, under another name. kExitOk, or an error already printed.
-int move_aside(const std::string& path, const std::string& to) {
-  for (const char* const end : {"-wal", "-shm", ""}) {
-    const std::string old_name = path + end;
-    const std::string new_name = to + end;
-    const int cause = rename_durably(old_name.c_str(), new_name.c_str());
-    if (cause != 0 && cause != ENOENT) {
-      return fail_to_move(cause, old_name, new_name);
-    }
-  }
-  return kExitOk;
-}
-
-// A whole database of ours, at `path`, copied from `from`. An objection says why not.
-Objection check_copy(const std::string& path, const std::string& from) {
-  SqliteDatabase database;
-  SqliteOptions options;
-  options.path = path;
-  options.copy_of = from;
-  options.may_create = false;
-  options.check_integrity = true;
-  return database.open(options) == StoreStatus::kOk ? Objection() : database.error();
-}
-
-}  // namespace
-
-int restore(const CommonOptions& options, const std::string& from, bool replace) {
-  if (from.empty()) {
-    return fail(kExitUsage, "restore '': expected the path of a copy that `gradstream backup` has made");
-  }
-  Config config;
-  if (const int code = load(options, &config); code != kExitOk) {
-    return code;
-  }
-  const std::string& path = config.server.database;
-  DatabaseLock lock;  // until the end: no server may start meanwhile
-  const Objection served = lock.take(path);
-  if (served) {
-    return fail(kExitDatabase, served.sentence);
-  }
-  const bool is_there = ::access(path.c_str(), F_OK) == 0;
-  if (is_there && !replace) {
-    return fail(kExitDatabase, "database " + path + " exists; --replace moves it aside, and restores " + from);
-  }
-  const std::string fresh = path + ".restored";
-  ::unlink(fresh.c_str());  // of a restoration that did not end
-  if (const int code = copy(from, fresh); code != kExitOk) {
-    return code;
-  }
-  const Objection damaged = check_copy(fresh, from);
-  if (damaged) {
-    ::unlink(fresh.c_str());
-    return fail(kExitDatabase, damaged.sentence);
-  }
-  const std::string aside = path + ".before-" + std::to_string(wall_clock_ms());
-  int code = is_there ? move_aside(path, aside) : int{kExitOk};
-  if (code == kExitOk) {
-    code = move_aside(fresh, path);
-  }
-  if (code != kExitOk) {
-    return code;
-  }
-  OutputLine line;
-  line.add("database", absolute_path(path)).add("from", from);
-  if (is_there) {
-    line.add("before", aside);
-  }
-  line.print(options);
+  OutputLine().add("claim", name).add("state", "ended").print(fleet.options());
   return kExitOk;
 }
 

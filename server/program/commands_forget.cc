@@ -97,7 +97,7 @@ int run_forget(const CommonOptions& options, uint32_t run_id, const std::string&
   DatabaseLock lock;  // no server may begin meanwhile
   Opened opened;
   opened.options = options;
-  if (const int code = load(options, &opened.config); code != kExitOk) {
+  if (const int code = load_beside_no_engine(options, &opened.config); code != kExitOk) {
     return code;
   }
   SqliteOptions file;

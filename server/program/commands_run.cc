@@ -262,7 +262,7 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
 int run_start(const CommonOptions& options, bool force) {
   Config config;
   SqliteDatabase database;
-  int code = load(options, &config);
+  int code = load_beside_no_engine(options, &config);
   if (code == kExitOk && !config.has_run) {
     code = fail(kExitConfig, options.config + " has no section [run]");
   }

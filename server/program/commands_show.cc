@@ -10,6 +10,7 @@
 
 #include "server/base/refusal_catalogue.h"
 #include "server/program/commands.h"
+#include "server/program/fleet_home.h"
 #include "server/program/past_runs.h"
 #include "server/program/watch_client.h"
 
@@ -68,12 +69,12 @@ void print_reason(const CommonOptions& options, const std::string& reason) {
 
 }  // namespace
 
-int device_show(const CommonOptions& options, const std::string& name) {
-  Opened opened;
-  if (const int code = open_both(options, false, &opened); code != kExitOk) {
+int device_show(FleetHome& fleet, const std::string& name) {
+  if (const int code = fleet.open(FleetUse::kLook); code != kExitOk) {
     return code;
   }
-  SqliteDatabase& database = opened.database;
+  const CommonOptions& options = fleet.options();
+  SqliteDatabase& database = fleet.database();
   const Expected<std::optional<EnrolledDevice>> device = database.find_device(name);
   const Expected<uint64_t> latest_ms = database.latest_time();
   if (!device.is_ok() || !latest_ms.is_ok()) {
@@ -83,9 +84,9 @@ int device_show(const CommonOptions& options, const std::string& name) {
     return fail(kExitNotFound, "no device " + name + "; `gradstream device list` shows all");
   }
   std::string why;
-  const std::optional<nlohmann::json> live = ask_device(opened.config.server, name, &why);
+  const std::optional<nlohmann::json> live = ask_device(fleet.config().server, name, &why);
   OutputLine identity;
-  add_identity(**device, std::max(*latest_ms, wall_clock_ms()), &identity);
+  add_identity(**device, std::max(*latest_ms, fleet.now_ms()), &identity);
   identity.add_flag("told_by_server", live.has_value());
   if (!live) {
     identity.add_quoted("why", why).print(options);

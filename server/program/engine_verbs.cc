@@ -7,18 +7,15 @@
 
 #include <unistd.h>
 
+#include "server/program/common_options.h"
+
 namespace gradstream {
 namespace {
 
 CLI::App* add_verb(CLI::App* app, const char* name, const char* text, EngineArguments* arguments) {
   CLI::App* const verb = app->add_subcommand(name, text);
-  verb->add_option("--config", arguments->common.config,
-                   std::string("the configuration file (TOML); without it ") + kInstalledConfig + " if that is there")
-      ->envname("GRADSTREAM_CONFIG");
-  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
-      ->allow_extra_args(false);
-  verb->add_option("--format", arguments->common.format, "of what is printed: text, or json with one object a line")
-      ->check(CLI::IsMember({"text", "json"}));
+  add_config_options(verb, &arguments->common);
+  add_format_option(verb, &arguments->common);
   return verb;
 }
 
@@ -48,9 +45,7 @@ void add_engine_verbs(CLI::App* app, const EngineVerbs& verbs, EngineArguments* 
 void add_node_verb(CLI::App* app, const std::function<int(const EngineArguments&)>& does, EngineArguments* arguments,
                    int* code) {
   CLI::App* const verb = app->add_subcommand("serve", "serve the run of the engine, as one of its nodes");
-  verb->add_option("--config", arguments->common.config, "as of gradstream serve")->envname("GRADSTREAM_CONFIG");
-  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
-      ->allow_extra_args(false);
+  add_config_options(verb, &arguments->common);
   verb->add_flag("--create", arguments->may_create, "means nothing to a node: gradstream engine init makes the tables");
   verb->callback([=] { *code = does(*arguments); });
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -20,8 +21,11 @@
 #include "server/base/private_file.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
+#include "server/program/common_options.h"
+#include "server/program/device_verbs.h"
 #include "server/program/doctor.h"
 #include "server/program/engine_verbs.h"
+#include "server/program/fleet_home.h"
 #include "server/program/network_memory.h"
 #include "server/run/names.h"
 
@@ -78,12 +82,8 @@ struct Arguments {
   CommonOptions common;
   DoctorOptions doctor;
   std::string target;
-  std::string out_folder;
-  bool is_pending = false;
   bool is_alive_asked = false;
   bool replace = false;
-  uint32_t window_s = 86400;
-  bool by_device = false;
   std::string check_config;
   bool may_create = false;
   std::string print_config;
@@ -94,26 +94,19 @@ struct Arguments {
   bool check = false;
   std::string key;
   VerifyOptions verify;
-  ClaimOptions claim;
   uint32_t batch_size = 32;
   uint32_t sample_count = kShownSampleCount;
   DataOptions data;
   SuggestOptions suggest;
+  DeviceArguments device;
   EngineArguments engine;
 };
 
-void add_format(CLI::App* verb, Arguments* arguments) {
-  verb->add_option("--format", arguments->common.format, "of what is printed: text, or json with one object a line")
-      ->check(CLI::IsMember({"text", "json"}));
-}
+void add_format(CLI::App* verb, Arguments* arguments) { add_format_option(verb, &arguments->common); }
 
 // has_format: not of a verb whose --format is that of a file.
 void add_common(CLI::App* verb, Arguments* arguments, bool has_format = true) {
-  verb->add_option("--config", arguments->common.config,
-                   std::string("the configuration file (TOML); without it ") + kInstalledConfig + " if that is there")
-      ->envname("GRADSTREAM_CONFIG");
-  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
-      ->allow_extra_args(false);
+  add_config_options(verb, &arguments->common);
   if (has_format) {
     add_format(verb, arguments);
   }
@@ -150,91 +143,6 @@ void add_serve(CLI::App& app, Arguments* arguments, char** words, int* code) {
                 ? check_config(arguments->common, arguments->may_create, with_origins)
                 : serve(arguments->common, arguments->may_create, [words] { return become_engine_program(words); });
   });
-}
-
-// A verb of `device` with a name and nothing else.
-void add_device_state(CLI::App* device, Arguments* arguments, int* code, const char* verb_name, const char* text,
-                      DeviceState state) {
-  auto* const verb = device->add_subcommand(verb_name, text);
-  add_common(verb, arguments);
-  verb->add_option("name", arguments->name, "its name")->required();
-  verb->callback([arguments, code, state] { *code = device_set_state(arguments->common, arguments->name, state); });
-}
-
-void add_device_keys(CLI::App* device, Arguments* arguments, int* code) {
-  auto* const add = device->add_subcommand("add", "enrol a device and write its identity file (mode 0600)");
-  add_common(add, arguments);
-  add->add_option("name", arguments->name, "its name, never used twice")->required();
-  add->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
-  add->add_flag("--pending", arguments->is_pending, "it is let in only after device enable");
-  add->callback([arguments, code] {
-    *code = device_add(arguments->common, arguments->name, arguments->out, arguments->is_pending);
-  });
-  auto* const import_many =
-      device->add_subcommand("import", "enrol many: a file of lines NAME or NAME,KEY; all or none");
-  add_common(import_many, arguments);
-  import_many->add_option("file", arguments->target, "the file (CSV)")->required();
-  import_many->add_option("--out-folder", arguments->out_folder,
-                          "where NAME.identity of names without a key are written");
-  import_many->add_flag("--pending", arguments->is_pending, "they are let in only after device enable");
-  import_many->callback([arguments, code] {
-    *code = device_import(arguments->common, arguments->target, arguments->out_folder, arguments->is_pending);
-  });
-  auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
-  add_common(rotate, arguments);
-  rotate->add_option("name", arguments->name, "its name")->required();
-  auto* const out = rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device");
-  rotate
-      ->add_flag("--by-device", arguments->by_device,
-                 "the device draws the key in its next session; no file goes to it")
-      ->excludes(out);
-  rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
-      ->capture_default_str();
-  rotate->callback([arguments, code] {
-    *code = arguments->by_device
-                ? device_ask_for_key(arguments->common, arguments->name, arguments->window_s)
-                : device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
-  });
-}
-
-void add_device(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const device =
-      app.add_subcommand("device", "enrol, list, rotate and revoke identities; a running server notices");
-  device->require_subcommand(1);
-  add_device_keys(device, arguments, code);
-  auto* const list = device->add_subcommand("list", "one line a device");
-  add_common(list, arguments);
-  list->callback([arguments, code] { *code = device_list(arguments->common); });
-  auto* const show = device->add_subcommand("show", "one device in full, also its work where a server tells");
-  add_common(show, arguments);
-  show->add_option("name", arguments->name, "its name")->required();
-  show->callback([arguments, code] { *code = device_show(arguments->common, arguments->name); });
-  add_device_state(device, arguments, code, "enable", "let a pending or disabled device in", DeviceState::kActive);
-  add_device_state(device, arguments, code, "disable", "let a device in no more until it is enabled",
-                   DeviceState::kDisabled);
-  add_device_state(device, arguments, code, "revoke", "let a device in no more, for good", DeviceState::kRevoked);
-}
-
-void add_claim(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const claim = app.add_subcommand("claim", "credentials of a batch, by which devices enrol themselves");
-  claim->require_subcommand(1);
-  auto* const add = claim->add_subcommand("add", "make one, and write its identity file (mode 0600)");
-  add_common(add, arguments);
-  add->add_option("name", arguments->claim.name, "its name, never used twice")->required();
-  add->add_option("--out", arguments->claim.out, "the identity file to write; goes to the batch")->required();
-  add->add_option("--count-max", arguments->claim.count_max, "devices that it lets in")
-      ->check(CLI::Range(1U, 1U << 20))
-      ->capture_default_str();
-  add->add_option("--window-s", arguments->claim.window_s, "for how long, s")->capture_default_str();
-  add->add_flag("--pending", arguments->claim.is_pending, "they take part only after device enable");
-  add->callback([arguments, code] { *code = claim_add(arguments->common, arguments->claim); });
-  auto* const list = claim->add_subcommand("list", "one line a claim");
-  add_common(list, arguments);
-  list->callback([arguments, code] { *code = claim_list(arguments->common); });
-  auto* const end = claim->add_subcommand("end", "let nobody in by it any more; who came by it stays");
-  add_common(end, arguments);
-  end->add_option("name", arguments->claim.name, "its name")->required();
-  end->callback([arguments, code] { *code = claim_end(arguments->common, arguments->claim.name); });
 }
 
 void add_copies(CLI::App& app, Arguments* arguments, int* code) {
@@ -481,6 +389,16 @@ void add_explain(CLI::App& app, Arguments* arguments, int* code) {
   verb->callback([arguments, code] { *code = explain(arguments->common, arguments->name, arguments->check); });
 }
 
+// words: of the command line, behind the program's name.
+void add_device(CLI::App& app, Arguments* arguments, char** words, int* code) {
+  arguments->device.common = arguments->common;
+  const auto run = [words](const CommonOptions& options, const std::function<int(FleetHome&)>& verb) {
+    DatabaseFleet fleet(options, [words] { return become_engine_program(words); });
+    return verb(fleet);
+  };
+  add_device_verbs(&app, run, &arguments->device, code);
+}
+
 // words: of the command line, behind `engine`.
 void add_engine(CLI::App& app, Arguments* arguments, char** words, int* code) {
   auto* const engine = app.add_subcommand("engine", "the PostgreSQL database of a cluster: make it, look at it");
@@ -534,8 +452,7 @@ int run_program(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gradstream ") + GS_VERSION);
   app.require_subcommand(1);
   add_serve(app, &arguments, argv + std::min(argc, 1), &code);
-  add_device(app, &arguments, &code);
-  add_claim(app, &arguments, &code);
+  add_device(app, &arguments, argv + std::min(argc, 1), &code);
   add_copies(app, &arguments, &code);
   add_doctor(app, &arguments, &code);
   add_explain(app, &arguments, &code);

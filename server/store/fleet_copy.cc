@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "runtime/base/status.h"
 #include "server/base/state_archive.h"
 #include "server/store/statement.h"
 
@@ -181,18 +182,48 @@ Objection read_fleet(SqliteDatabase& database, FleetCopy* out) {
   return objection ? objection : read_rows<ClaimColumns>(database, kReadClaims, kClaimIsWhole, &out->claims);
 }
 
-Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet, const RunRow& run) {
+namespace {
+
+// run: none where it is null.
+Objection write_all(SqliteDatabase& database, const FleetCopy& fleet, const RunRow* run) {
   Transaction transaction(database);
   if (transaction.begin() != StoreStatus::kOk) {
     return database.error();
   }
   Objection objection = write_rows<DeviceColumns>(database, kWriteDevice, fleet.devices);
   objection = objection ? objection : write_rows<ClaimColumns>(database, kWriteClaim, fleet.claims);
-  objection = objection ? objection : write_run(database, run);
+  objection = objection || run == nullptr ? objection : write_run(database, *run);
   if (objection || transaction.commit() == StoreStatus::kOk) {
     return objection;
   }
   return database.error();
+}
+
+std::vector<FleetCopy::Row> changed_of(const std::vector<FleetCopy::Row>& before,
+                                       const std::vector<FleetCopy::Row>& after) {
+  std::vector<FleetCopy::Row> changed;
+  auto old = before.begin();
+  for (const FleetCopy::Row& row : after) {
+    const bool is_known = old != before.end() && old->number == row.number;
+    if (!is_known || *old != row) {
+      changed.push_back(row);
+    }
+    old += is_known ? 1 : 0;
+  }
+  GS_ASSERT(old == before.end());
+  return changed;
+}
+
+}  // namespace
+
+Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet, const RunRow& run) {
+  return write_all(database, fleet, &run);
+}
+
+Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet) { return write_all(database, fleet, nullptr); }
+
+FleetCopy changed_rows(const FleetCopy& before, const FleetCopy& after) {
+  return {changed_of(before.devices, after.devices), changed_of(before.claims, after.claims)};
 }
 
 Objection read_device(const FleetCopy::Row& row, EnrolledDevice* out) {

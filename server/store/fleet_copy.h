@@ -30,6 +30,11 @@ Objection read_fleet(SqliteDatabase& database, FleetCopy* out);
 // Into a database without devices, claims and runs, with the run under its own number: all of it or nothing. Objects to
 // content that read_fleet() does not give, and where the database does not take it.
 Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet, const RunRow& run);
+// The same without a run.
+Objection write_fleet(SqliteDatabase& database, const FleetCopy& fleet);
+// The rows of `after` that are new, or differ from those of `before`. No row of `before` may be missing there: a fleet
+// forgets nobody.
+FleetCopy changed_rows(const FleetCopy& before, const FleetCopy& after);
 
 // What a lookup of keys needs of a device's row. Objects to content that read_fleet() does not give.
 Objection read_device(const FleetCopy::Row& row, EnrolledDevice* out);

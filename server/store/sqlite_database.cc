@@ -34,6 +34,8 @@ constexpr int kPageSize = 4096;  // SQLite's default
 constexpr const char* kLogEnd = "-wal";
 constexpr const char* kIndexEnd = "-shm";
 
+constexpr const char* kMemory = ":memory:";  // SQLite's name for no file
+
 constexpr const char* kInUse = " while it was in use; ";
 constexpr const char* kPutLogBack = "put that very file back, as no copy does, or stop the server and start it again";
 constexpr const char* kStartAgain = "stop the server and start it again: nothing else mends that";
@@ -236,7 +238,7 @@ Expected<int64_t> SqliteDatabase::query_number(const char* sql) {
 
 // SQLite would create the file readable by everybody.
 StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
-  if (options.vfs != nullptr) {
+  if (!options.has_files()) {
     return StoreStatus::kOk;
   }
   bool is_there = false;
@@ -324,7 +326,7 @@ StoreStatus SqliteDatabase::use_wal() {
 
 // SQLite must not see a damaged log: it would read its beginning, and remove the rest when the last connection closes.
 StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
-  if (options.vfs != nullptr) {
+  if (!options.has_files()) {
     return StoreStatus::kOk;
   }
   DatabaseOwner owner;
@@ -372,8 +374,9 @@ void SqliteDatabase::empty_wal() {
 }
 
 StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (options.vfs != nullptr ? SQLITE_OPEN_CREATE : 0);
-  const int code = sqlite3_open_v2(path_.c_str(), &connection_, flags, options.vfs);
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (options.has_files() ? 0 : SQLITE_OPEN_CREATE);
+  const char* const file = options.is_in_memory ? kMemory : path_.c_str();
+  const int code = sqlite3_open_v2(file, &connection_, flags, options.vfs);
   if (code != SQLITE_OK) {
     return fail(code, "open it");
   }
@@ -387,7 +390,9 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   if (*is_new) {
     GS_TRY_STORE(execute("PRAGMA auto_vacuum=INCREMENTAL"));  // what a cut frees goes back; before the first page
   }
-  GS_TRY_STORE(use_wal());
+  if (!options.is_in_memory) {  // which has no log
+    GS_TRY_STORE(use_wal());
+  }
   GS_TRY_STORE(execute(options.synchronous_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF"));
   GS_TRY_STORE(execute("PRAGMA foreign_keys=ON"));
   sqlite3_wal_autocheckpoint(connection_, options.checkpoint_pages);
@@ -405,7 +410,9 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
     use_incremental_vacuum();
   }
   GS_TRY_STORE(execute(row_check_statements().c_str()));
-  note_log();
+  if (!options.is_in_memory) {
+    note_log();
+  }
   return StoreStatus::kOk;
 }
 
@@ -418,7 +425,7 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   GS_TRY_STORE(check_wal(options));
   GS_TRY_STORE(connect(options));
   // After connect(), which says of another program's file that it is one.
-  const Objection problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
+  const Objection problem = options.has_files() ? check_mode(path_, name_) : "";
   if (problem) {
     return fail_with(StoreStatus::kFailed, problem.sentence);
   }

@@ -43,6 +43,8 @@ struct SqliteOptions {
   // Not empty: `path` is a fresh copy of this file, to be restored. Errors name this file, and one that holds no
   // database is refused, where an empty file would become a new database.
   std::string copy_of;
+  // No file: a new database in the memory of this connection, which nobody else sees. `path` is its name in errors.
+  bool is_in_memory = false;
   // A file that was made by this opening goes with the connection, unless somebody has changed something in it: a
   // command that fails leaves no empty fleet behind.
   bool keeps_unused = true;
@@ -51,6 +53,9 @@ struct SqliteOptions {
   bool synchronous_full = true;
   const char* vfs = nullptr;    // null: the operating system's
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
+
+  // Whether the operating system has files of it, with modes, names and a log that others see.
+  bool has_files() const { return vfs == nullptr && !is_in_memory; }
 };
 
 // An objection: no database can be opened at this path, for its folder, its kind or its owner, or because there

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Three nodes of one run, on PostgreSQL with a synchronous standby and behind HAProxy, with twelve devices.
 
-The node that leads is killed in mid-run and another one gets SIGTERM. Their devices dial again, and the last node takes
-the run to its end. Everyone takes part in each round. So the digest of each version must be that of one server with the
-same devices, which nobody disturbed. The run then goes back into a file. Everything listens on 127.0.0.1. Without
-PostgreSQL or haproxy it is skipped, and says so.
+The node that leads is killed in mid-run, the primary is restarted, and another node gets SIGTERM. Their devices dial
+again, and the last node takes the run to its end. Everyone takes part in each round. So the digest of each version must
+be that of one server with the same devices, which nobody disturbed. A verb revokes a device beside the engine, and the
+node hears of it. Then the engine lacks what it has said, which the node notices. The run goes back into a file.
+Everything listens on 127.0.0.1. Without PostgreSQL or haproxy it is skipped, and says so.
 """
 
 import contextlib
@@ -95,11 +96,11 @@ class Database:
         self._run(*durable_peers.initdb_command(self.programs, home / "primary"), "--no-sync")
         with open(home / "primary" / "postgresql.conf", "a", encoding="ascii") as settings:
             settings.write(POSTGRESQL)
-        self._start("primary", self.port)
+        self.primary = self._start("primary", self.port)
         self._run(self.programs / "pg_basebackup", "-h", "127.0.0.1", "-p", self.port, "-U", durable_peers.ROLE, "-D",
                   home / "standby", "-R", "-X", "stream", "-c", "fast", "--no-sync")
-        primary = self._start("standby", standby_port)
-        check(primary.wait_for_line("started streaming WAL", SECONDS_MAX), "\n".join(primary.lines[-9:]))
+        standby = self._start("standby", standby_port)
+        check(standby.wait_for_line("started streaming WAL", SECONDS_MAX), "\n".join(standby.lines[-9:]))
         self.address = f"host=127.0.0.1 port={self.port} user={durable_peers.ROLE} dbname=postgres"
 
     def _run(self, *command):
@@ -111,6 +112,11 @@ class Database:
         self.stack.callback(server.stop)
         check(server.wait_for_line("ready to accept", SECONDS_MAX), "\n".join(server.lines[-9:]))
         return server
+
+    def restart(self):
+        """The primary is away for as long as it takes to start; the standby finds it by itself."""
+        self.primary.stop()
+        self.primary = self._start("primary", self.port)
 
     def ask(self, statement):
         return fleet.command([self.programs / "psql", "-d", self.address, "-Atc", statement], statement)
@@ -263,6 +269,11 @@ def check_cluster(place, database, alone):
     killed_at = max(versions.digests)
     stopped, last = [node for node in nodes if node is not leader]
     check(versions.wait(killed_at + STOP_AFTER), "another node leads:\n" + "\n".join(last.process.lines[-20:]))
+    database.restart()
+    for node in (stopped, last):
+        balancer_test.wait(node.process, "engine_away")
+        balancer_test.wait(node.process, "engine_back")
+    check(versions.wait(max(versions.digests) + STOP_AFTER), "\n".join(last.process.lines[-20:]))
     status = stopped.process.stop()
     stopped_at = max(versions.digests)
     check(stopped_at <= ROUNDS - CALM_ROUNDS, f"too late for a disturbance: {killed_at}, {stopped_at}")
@@ -273,8 +284,9 @@ def check_cluster(place, database, alone):
     digest = place.finish(devices, [last.process])
     check(versions.wait(ROUNDS) and not versions.faults, f"nodes differ: {versions.faults}")
     check_metrics(last)
-    check(last.process.stop() == 0, "\n".join(last.process.lines[-20:]))
     check(last.leads(), "the last node leads")
+    check_fleet(last, engine)
+    check_trouble(last, database)
     made = {version: alone[version] for version in versions.digests}
     check(versions.digests == made, f"one server makes {made}, nodes made {versions.digests}")
     check(set(range(1, ROUNDS + 1)) <= set(made) and digest == alone[ROUNDS], f"{sorted(made)}, {digest}")
@@ -289,6 +301,27 @@ def check_metrics(node):
                 "gradstream_engine_connected", "gradstream_node_leads"):
         check(float(metrics[key]) > 0, f"{key} {metrics[key]}")
     check(metrics["gradstream_node_trouble"] == "0", "no trouble")
+
+
+def check_fleet(node, engine):
+    """What a verb changes beside the engine comes to a node that runs."""
+    fleet.command([fleet.SERVER, "device", "revoke", "device-0", *engine], "device revoke")
+    said = balancer_test.wait(node.process, "device_state")
+    check((said["device"], said["state"]) == ("device-0", "revoked"), str(said))
+
+
+def check_trouble(node, database):
+    """An engine that lacks what it has said: the node serves no more, and stays until it is ended."""
+    database.ask("UPDATE gradstream.run SET term = term - 1")
+    cause = balancer_test.wait(node.process, "node_trouble")["cause"]
+    check("restored to an earlier time" in cause, cause)
+    deadline = time.monotonic() + SECONDS_MAX
+    while node.get("/readyz")[0] != 503 and time.monotonic() < deadline:
+        pass  # with the next snapshot
+    status, text = node.get("/readyz")
+    check(status == 503 and cause in text and node.get("/healthz")[0] == 200, f"{status} {text}")
+    status = node.process.stop()
+    check(status == EXIT_DATABASE, f"a node in trouble ends with {status}:\n" + "\n".join(node.process.lines[-20:]))
 
 
 def export(place, database, engine, digest):

@@ -253,6 +253,19 @@ TEST(Config, EveryKeyIsKnownInItsOwnSectionAlone) {
   }
 }
 
+TEST(Config, ANodesNameIsAWord) {
+  Config config;
+  EXPECT_FALSE(load_config_text("[engine]\nnode = \"hall-3.example\"\n", {"c.toml", {}, {}}, &config));
+  EXPECT_EQ(node_name(config.engine), "hall-3.example");
+  EXPECT_FALSE(load_config_text("[engine]\nnode = \"\"\n", {"c.toml", {}, {}}, &config));
+  EXPECT_NE(node_name(config.engine), "") << "the machine's";
+  for (const std::string& name :
+       {std::string("an import"), std::string(kNodeNameMax + 1, 'a'), std::string("\u00e4")}) {
+    EXPECT_THAT(errors_of("[engine]\nnode = \"" + name + "\"\n"),
+                HasSubstr("engine.node: expected 1 to 63 printable ASCII characters without a blank"));
+  }
+}
+
 TEST(Config, OnlyTheFirstErrorsOfAFileAreTold) {
   std::string text = "[server]\n";
   for (int i = 0; i < 5000; ++i) {

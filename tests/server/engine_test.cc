@@ -18,6 +18,8 @@ TEST(Engine, SealsAVersion) { expect_a_seal(make); }
 TEST(Engine, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
 TEST(Engine, HasOneClock) { expect_one_clock(make); }
 TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
+TEST(Engine, FreesALeaseThatIsGivenBack) { expect_a_released_lease(make); }
+TEST(Engine, TellsChangesOfTheFleet) { expect_fleet_changes(make); }
 
 }  // namespace
 }  // namespace gradstream

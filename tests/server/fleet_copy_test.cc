@@ -1,6 +1,8 @@
 // Devices and claims on their way to another store and back: nothing of a row is left out.
 #include "server/store/fleet_copy.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +80,39 @@ TEST(FleetCopy, WritesAllOrNothing) {
   EXPECT_THAT(write_fleet(to, spoilt, run_of(1)).sentence, HasSubstr("the row of a cannot be written"));
   EXPECT_TRUE(value_of(to.devices()).empty());
   ASSERT_EQ(write_fleet(to, fleet, run_of(1)).sentence, "");
+}
+
+// As a verb beside an engine changes a fleet: in memory, without a run, and no file has a key meanwhile.
+TEST(FleetCopy, AChangeInMemoryIsFoundRowByRow) {
+  const Folder folder;
+  SqliteDatabase from, memory;
+  ASSERT_EQ(from.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  fill(from);
+  FleetCopy before, after;
+  ASSERT_EQ(read_fleet(from, &before).sentence, "");
+  SqliteOptions options;
+  options.path = folder.file("the fleet");
+  options.is_in_memory = true;
+  ASSERT_EQ(memory.open(options), StoreStatus::kOk) << memory.error();
+  ASSERT_EQ(write_fleet(memory, before).sentence, "");
+  ASSERT_EQ(read_fleet(memory, &after).sentence, "");
+  EXPECT_TRUE(changed_rows(before, after).devices.empty());
+  EXPECT_TRUE(value_of(memory.runs()).empty());
+
+  ASSERT_TRUE(value_of(memory.set_device_state("b", DeviceState::kDisabled)));
+  ASSERT_EQ(value_of(memory.add_device("e", key_of(7), 9)), 4U);
+  ASSERT_TRUE(value_of(memory.end_claim("batch", 10)));
+  ASSERT_EQ(read_fleet(memory, &after).sentence, "");
+  const FleetCopy changed = changed_rows(before, after);
+  ASSERT_EQ(changed.devices.size(), 2U);
+  EXPECT_EQ(changed.devices[0].name, "b");
+  EXPECT_EQ(changed.devices[0], after.devices[1]);
+  EXPECT_NE(changed.devices[0], before.devices[1]);
+  EXPECT_EQ(changed.devices[1].name, "e");
+  ASSERT_EQ(changed.claims.size(), 1U);
+  EXPECT_EQ(changed.claims[0], after.claims[0]);
+  EXPECT_FALSE(std::filesystem::exists(options.path));
+  EXPECT_FALSE(std::filesystem::exists(":memory:"));
 }
 
 TEST(FleetCopy, ReadsNoDamagedRow) {

@@ -61,6 +61,8 @@ class AwayEngine : public EngineNode {
   }
   EngineTicket resolve(uint64_t, uint64_t) override { return answer(made()); }
   EngineTicket take_lease() override { return answer(made()); }
+  EngineTicket release_lease(uint64_t) override { return answer(made()); }
+  EngineTicket read_fleet(const FleetPlace&) override { return answer(made()); }
   EngineTicket read_progress(uint32_t) override { return answer(made()); }
   EngineTicket read_sums(uint32_t, const SumPlace&) override { return answer(made()); }
   EngineTicket seal(uint64_t, uint32_t) override { return answer(made()); }

@@ -1,61 +1,42 @@
 #include "server/cluster/node_fleet.h"
 
-#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/store/fleet_copy.h"
-#include "tests/support/store_support.h"
+#include "tests/support/node_fleet_support.h"
 
 namespace gradstream {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr uint64_t kNowMs = 1'000'000;
-
-DeviceKey key_of(uint8_t byte) {
-  DeviceKey key;
-  key.fill(byte);
-  return key;
-}
-
-// What an import would bring of this database.
-std::vector<EngineFleetRow> rows_in(SqliteDatabase& database) {
-  FleetCopy copy;
-  EXPECT_FALSE(read_fleet(database, &copy));
-  std::vector<EngineFleetRow> rows;
-  for (const FleetCopy::Row& row : copy.devices) {
-    rows.push_back({row.number, row.name, row.content});
-  }
-  return rows;
-}
 
 class NodeFleetTest : public testing::Test {
  protected:
   void SetUp() override {
-    SqliteOptions options;
-    options.path = folder_.file("fleet.db");
-    ASSERT_EQ(database_.open(options), StoreStatus::kOk);
-    ASSERT_TRUE(database_.add_device("attic", key_of(1), kNowMs, DeviceState::kActive).is_ok());
-    ASSERT_TRUE(database_.add_device("cellar", key_of(2), kNowMs, DeviceState::kPending).is_ok());
-    ASSERT_FALSE(fleet_.take(rows_in(database_)));
+    ASSERT_TRUE(rows_.database.add_device("attic", fleet_key(1), kNowMs, DeviceState::kActive).is_ok());
+    ASSERT_TRUE(rows_.database.add_device("cellar", fleet_key(2), kNowMs, DeviceState::kPending).is_ok());
+    ASSERT_FALSE(fleet_.begin(rows_.rows()));
   }
 
-  const Folder folder_;
-  SqliteDatabase database_;
-  NodeFleet fleet_{[] { return kNowMs; }};
+  FleetRows rows_;
+  uint64_t now_ms_ = kNowMs;
+  NodeFleet fleet_{[this] { return now_ms_; }};
   const PskLookup lookup_ = fleet_.lookup();
   PskEntry entry_;
+  std::vector<KeyEnd> ends_;
 };
 
 TEST_F(NodeFleetTest, DevicesAreFoundByTheirNames) {
   EXPECT_EQ(fleet_.device_count(), 2U);
   ASSERT_TRUE(lookup_("attic", &entry_));
   EXPECT_EQ(entry_.device, 0U);
-  EXPECT_EQ(entry_.key, key_of(1));
+  EXPECT_EQ(entry_.key, fleet_key(1));
   EXPECT_EQ(entry_.refusal, PskRefusal::kNone);
   ASSERT_TRUE(lookup_("cellar", &entry_));
   EXPECT_EQ(entry_.device, 1U);
@@ -65,24 +46,67 @@ TEST_F(NodeFleetTest, DevicesAreFoundByTheirNames) {
   }
 }
 
-TEST_F(NodeFleetTest, ARowTakesThePlaceOfTheOneBefore) {
-  ASSERT_TRUE(database_.set_device_state("cellar", DeviceState::kActive).is_ok());
-  ASSERT_TRUE(database_.revoke_device("attic").is_ok());
-  ASSERT_FALSE(fleet_.take(rows_in(database_)));
-  EXPECT_EQ(fleet_.device_count(), 2U);
+TEST_F(NodeFleetTest, ADeviceThatIsBarredLosesItsSessions) {
+  ASSERT_TRUE(rows_.database.set_device_state("cellar", DeviceState::kActive).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_THAT(ends_, IsEmpty());
+  ASSERT_TRUE(rows_.database.revoke_device("attic").is_ok());
+  ASSERT_TRUE(rows_.database.set_device_state("cellar", DeviceState::kDisabled).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_THAT(ends_, ElementsAre(KeyEnd{0, gs_Reason_REASON_REVOKED}, KeyEnd{1, gs_Reason_REASON_INACTIVE}));
   ASSERT_TRUE(lookup_("attic", &entry_));
   EXPECT_EQ(entry_.refusal, PskRefusal::kRevoked);
   ASSERT_TRUE(lookup_("cellar", &entry_));
+  EXPECT_EQ(entry_.refusal, PskRefusal::kInactive);
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_EQ(ends_.size(), 2U) << "a row that is the same ends nothing";
+}
+
+TEST_F(NodeFleetTest, AReplacedKeyCountsForItsWindow) {
+  ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), kNowMs + 100).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_THAT(ends_, IsEmpty());
+  ASSERT_TRUE(lookup_("attic~1", &entry_));
+  EXPECT_EQ(entry_.key, fleet_key(3));
+  ASSERT_TRUE(lookup_("attic", &entry_));
+  EXPECT_EQ(entry_.key, fleet_key(1));
+  now_ms_ = kNowMs + 99;
+  EXPECT_THAT(fleet_.take_ended_windows(), IsEmpty());
+  now_ms_ = kNowMs + 100;
+  EXPECT_THAT(fleet_.take_ended_windows(), ElementsAre(0U));
+  EXPECT_THAT(fleet_.take_ended_windows(), IsEmpty());
+  ASSERT_TRUE(lookup_("attic", &entry_));
+  EXPECT_EQ(entry_.refusal, PskRefusal::kExpired);
+}
+
+TEST_F(NodeFleetTest, AKeyWithoutAWindowEndsAtOnce) {
+  ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), 0).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_THAT(ends_, ElementsAre(KeyEnd{0, gs_Reason_REASON_NONE}));
+}
+
+// The front counts the devices of the start.
+TEST_F(NodeFleetTest, ADeviceThatComesLaterWaitsForTheNextStart) {
+  ASSERT_TRUE(rows_.database.add_device("kitchen", fleet_key(4), kNowMs, DeviceState::kActive).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_EQ(fleet_.device_count(), 2U);
+  ASSERT_TRUE(lookup_("kitchen", &entry_));
+  EXPECT_EQ(entry_.refusal, PskRefusal::kInactive);
+  NodeFleet again([] { return kNowMs; });
+  ASSERT_FALSE(again.begin(rows_.rows()));
+  EXPECT_EQ(again.device_count(), 3U);
+  ASSERT_TRUE(again.lookup()("kitchen", &entry_));
   EXPECT_EQ(entry_.refusal, PskRefusal::kNone);
 }
 
 TEST_F(NodeFleetTest, ARowThatDoesNotReadChangesNothing) {
-  std::vector<EngineFleetRow> rows = rows_in(database_);
+  std::vector<EngineFleetRow> rows = rows_.rows();
   rows[0].content[0] = 99;  // the form
   rows[1].name = "kitchen";
-  EXPECT_THAT(fleet_.take(rows).sentence, HasSubstr("the row of attic is of another release"));
+  EXPECT_THAT(fleet_.take(rows, &ends_).sentence, HasSubstr("the row of attic is of another release"));
   EXPECT_FALSE(lookup_("kitchen", &entry_));
   EXPECT_TRUE(lookup_("attic", &entry_));
+  EXPECT_THAT(ends_, IsEmpty());
 }
 
 }  // namespace

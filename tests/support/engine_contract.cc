@@ -307,4 +307,75 @@ void expect_one_publisher(MakeEngineHarness make) {
   EXPECT_EQ(publish(&a, first.lease.term, 3), EngineOutcome::kCut) << "the lease is its own again, by another term";
 }
 
+// The next node has it without waiting for its end.
+void expect_a_released_lease(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  Front b(engine.get(), "b");
+  const auto release = [&engine](Front& front, uint64_t term) {
+    return engine->wait(*front.node, front.node->release_lease(term));
+  };
+  const auto take = [&engine](Front& front) { return engine->wait(*front.node, front.node->take_lease()); };
+  EXPECT_EQ(release(a, 0).outcome, EngineOutcome::kCut) << "nobody ever held it";
+  const uint64_t term = take(a).lease.term;
+  EXPECT_EQ(release(b, term).outcome, EngineOutcome::kCut) << "another node holds it";
+  EXPECT_EQ(release(a, term + 1).outcome, EngineOutcome::kCut) << "another term";
+  EXPECT_EQ(take(b).outcome, EngineOutcome::kCut) << "it is held still";
+  const EngineReply released = release(a, term);
+  EXPECT_EQ(released.outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(released.lease.node, "a");
+  EXPECT_EQ(released.lease.term, term);
+  EXPECT_LE(released.lease.until_ms, engine->wait(*a.node, a.node->read_versions(1)).engine_ms);
+  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCommitted) << "its answer may have been lost";
+  EXPECT_EQ(take(a).lease.term, term) << "nobody else came";
+  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCommitted);
+  const EngineReply next = take(b);
+  EXPECT_EQ(next.outcome, EngineOutcome::kCommitted) << "at once";
+  EXPECT_EQ(next.lease.term, term + 1);
+  EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCut);
+  EXPECT_EQ(take(a).outcome, EngineOutcome::kCut) << "the new lease stands";
+}
+
+void expect_fleet_changes(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  FleetPlace place;
+  uint64_t change = 0;
+  // What is new since the place, which moves behind it.
+  const auto news = [&] {
+    std::vector<FleetChange> all;
+    for (;;) {
+      const EngineReply reply = engine->wait(*a.node, a.node->read_fleet(place));
+      EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+      EXPECT_GE(reply.fleet_change, change);
+      change = reply.fleet_change;
+      if (reply.fleet.empty()) {
+        return all;
+      }
+      all.insert(all.end(), reply.fleet.begin(), reply.fleet.end());
+      place = reply.fleet.back().place_behind();
+    }
+  };
+  news();
+  const uint64_t before = change;
+  EXPECT_TRUE(news().empty());
+  FleetChange first = {before + 1, false, 900, "first", {1, 2}};
+  const FleetChange claim = {before + 2, true, 900, "batch", {}};
+  const FleetChange second = {before + 3, false, 899, "second", {3}};
+  for (const FleetChange& row : {first, claim, second}) {
+    engine->change_fleet(row);
+  }
+  EXPECT_EQ(news(), (std::vector<FleetChange>{first, claim, second}));
+  EXPECT_EQ(change, before + 3);
+  first.content = {4};
+  engine->change_fleet(first);
+  first.change = before + 4;
+  EXPECT_EQ(news(), std::vector<FleetChange>{first}) << "a row comes again, and the others do not";
+  EXPECT_TRUE(news().empty());
+  place = {before + 2, false, 0};
+  EXPECT_EQ(news(), (std::vector<FleetChange>{claim, second, first})) << "each as it is now";
+  place = {before + 2, true, 901};
+  EXPECT_EQ(news(), (std::vector<FleetChange>{second, first})) << "a claim stands behind the devices of its change";
+}
+
 }  // namespace gradstream

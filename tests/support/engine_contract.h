@@ -33,6 +33,8 @@ class EngineHarness {
   virtual void fault(const std::string& node, EngineFault fault) = 0;
   // The lease that is held ends by the engine's clock.
   virtual void pass_lease() = 0;
+  // A change of the fleet of its own writes the row; its number is not read from it.
+  virtual void change_fleet(const FleetChange& row) = 0;
 };
 
 // All sums of the version, from place to place.
@@ -60,6 +62,8 @@ void expect_a_seal(MakeEngineHarness make);            // the sums of a sealed v
 void expect_sums_by_place(MakeEngineHarness make);     // each sum once, from any place on
 void expect_one_clock(MakeEngineHarness make);         // of leases and of nodes
 void expect_one_publisher(MakeEngineHarness make);     // lease, holder, term and version
+void expect_a_released_lease(MakeEngineHarness make);  // it is free at once, by its holder alone
+void expect_fleet_changes(MakeEngineHarness make);     // each in its turn, and a row as it is now
 
 }  // namespace gradstream
 

@@ -41,6 +41,7 @@ class FakeHarness : public EngineHarness {
                                                         : FakeEngine::Fault::kMuchLate);
   }
   void pass_lease() override { engine_.advance(now_ms_ += 3'001); }
+  void change_fleet(const FleetChange& row) override { engine_.change_fleet(row); }
   FakeEngine& engine() { return engine_; }
 
  private:

@@ -208,6 +208,20 @@ class PostgresHarness : public EngineHarness {
   void pass_lease() override {
     cluster_.ask_primary("UPDATE gradstream.run SET lease_until = 'epoch' WHERE run = " + std::to_string(run_));
   }
+  void change_fleet(const FleetChange& row) override {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string content;
+    for (const uint8_t byte : row.content) {
+      content += {kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+    const std::string table = row.is_claim ? "claim" : "device";
+    cluster_.ask_primary(
+        "WITH now_at AS (UPDATE gradstream.cluster SET fleet_change = fleet_change + 1 RETURNING "
+        "fleet_change) INSERT INTO gradstream." +
+        table + " AS old SELECT " + std::to_string(row.number) + ", '" + row.name + "', '\\x" + content +
+        "', fleet_change FROM now_at ON CONFLICT (" + table +
+        ") DO UPDATE SET content = excluded.content, change = excluded.change");
+  }
   asio::io_context& io() { return io_; }
   std::string run() const { return std::to_string(run_); }
 

@@ -1,0 +1,129 @@
+#include "server/cluster/followed_fleet.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/fake_engine.h"
+#include "tests/support/node_fleet_support.h"
+
+namespace gradstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr uint32_t kDevices = 5;  // more than a reply of the fake engine has
+
+class FollowedFleetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (uint32_t index = 0; index < kDevices; ++index) {
+      ASSERT_TRUE(rows_.database.add_device(name_of(index), fleet_key(1), 0, DeviceState::kActive).is_ok());
+    }
+    ASSERT_FALSE(fleet_.begin(rows_.rows()));
+  }
+  static std::string name_of(uint32_t index) { return "device-" + std::to_string(index); }
+  // What a verb writes of this device, as the database has it.
+  void change(uint32_t index) {
+    const EngineFleetRow row = rows_.rows()[index];
+    engine_.change_fleet({0, false, row.number, row.name, row.content});
+  }
+  void revoke(uint32_t index) {
+    ASSERT_TRUE(rows_.database.revoke_device(name_of(index)).is_ok());
+    change(index);
+  }
+  // Virtual time, as a shell gives it to the one under test.
+  void run_for(uint64_t ms) {
+    for (const uint64_t end_ms = now_ms_ + ms; now_ms_ < end_ms; ++now_ms_) {
+      engine_.advance(now_ms_);
+      for (const EngineReply& reply : node_->take_replies()) {
+        EXPECT_TRUE(followed_.on_reply(reply, now_ms_));
+      }
+      if (now_ms_ >= followed_.next_tick_ms()) {
+        followed_.on_tick(now_ms_);
+        ++calls_;
+      }
+    }
+  }
+  PskRefusal refusal_of(uint32_t index) {
+    PskEntry entry;
+    EXPECT_TRUE(fleet_.lookup()(name_of(index), &entry));
+    return entry.refusal;
+  }
+
+  FakeEngine engine_{FakeEngineOptions()};
+  std::unique_ptr<EngineNode> node_ = engine_.connect("node");
+  FleetRows rows_;
+  NodeFleet fleet_{[this] { return now_ms_; }};
+  FollowedFleet followed_{*node_, fleet_};
+  uint64_t now_ms_ = 1;
+  uint32_t calls_ = 0;
+};
+
+TEST_F(FollowedFleetTest, WhatIsTheSameIsAskedForSeldom) {
+  run_for(4 * kFleetPollMs);
+  EXPECT_GE(calls_, 3U);
+  EXPECT_LE(calls_, 5U);
+  EXPECT_THAT(followed_.take_ends(), IsEmpty());
+}
+
+TEST_F(FollowedFleetTest, AChangeIsThereAPollLater) {
+  run_for(100);
+  revoke(3);
+  run_for(kFleetPollMs + 50);
+  EXPECT_EQ(refusal_of(3), PskRefusal::kRevoked);
+  EXPECT_EQ(refusal_of(2), PskRefusal::kNone);
+  EXPECT_THAT(followed_.take_ends(), ElementsAre(KeyEnd{3, gs_Reason_REASON_REVOKED}));
+  run_for(2 * kFleetPollMs);
+  EXPECT_THAT(followed_.take_ends(), IsEmpty());
+}
+
+TEST_F(FollowedFleetTest, ManyChangesTakeSeveralReplies) {
+  for (uint32_t index = 0; index < kDevices; ++index) {
+    revoke(index);
+  }
+  run_for(100);
+  EXPECT_EQ(followed_.take_ends().size(), kDevices);
+}
+
+TEST_F(FollowedFleetTest, AnAnswerThatIsLostIsAskedForAgain) {
+  run_for(100);
+  revoke(1);
+  engine_.plant("node", FakeEngine::Fault::kLostAfter);
+  run_for(2 * kFleetPollMs);
+  EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);
+}
+
+// Its numbers begin anew, below those that the node has read.
+TEST_F(FollowedFleetTest, ARestoredFleetIsReadAnew) {
+  const std::unique_ptr<EngineNode> other = engine_.connect("other");
+  other->take_lease();  // the transaction behind which all is lost
+  run_for(100);
+  change(0);
+  revoke(1);
+  run_for(2 * kFleetPollMs);
+  EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);
+  engine_.fail_over(1);
+  revoke(2);
+  run_for(6 * kFleetPollMs);
+  EXPECT_EQ(refusal_of(2), PskRefusal::kRevoked);
+}
+
+TEST_F(FollowedFleetTest, ARowOfANewerReleaseIsLeftOut) {
+  run_for(100);
+  EngineFleetRow row = rows_.rows()[1];
+  row.content[0] = 99;
+  engine_.change_fleet({0, false, row.number, row.name, row.content});
+  run_for(2 * kFleetPollMs);
+  EXPECT_EQ(refusal_of(1), PskRefusal::kNone);
+  revoke(1);  // by this release, over that row
+  run_for(2 * kFleetPollMs);
+  EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);
+}
+
+}  // namespace
+}  // namespace gradstream
