@@ -12,7 +12,7 @@ import sys
 import fleet
 
 NETWORK = "10.99.0"  # of the bridge; nobody outside sees it
-INSIDE = "GS_CLUSTER_INSIDE"  # in the environment of the program that was called once more
+INSIDE = "GS_CLUSTER_INSIDE"  # in the environment of the program that was called once more: its folder
 COMMAND_SECONDS_MAX = 30
 
 
@@ -25,11 +25,11 @@ def why_no_namespaces():
     return None if tried.returncode == 0 else f"this machine makes no namespaces: {tried.stdout.strip()}"
 
 
-def isolated(arguments):
-    """The exit status of this script with these arguments, alone in new namespaces."""
+def isolated(arguments, folder):
+    """The exit status of a script with these arguments, alone in new namespaces. The folder is the caller's."""
     child = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", sys.executable, "-B", "-u",
-         *map(str, arguments)], stdin=subprocess.DEVNULL, env={**os.environ, INSIDE: "1"},
+        ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", sys.executable, "-B",
+         "-u", *map(str, arguments)], stdin=subprocess.DEVNULL, env={**os.environ, INSIDE: str(folder)},
         preexec_fn=fleet.die_with_parent)
     try:
         return child.wait()
@@ -38,8 +38,9 @@ def isolated(arguments):
         child.wait()
 
 
-def is_inside():
-    return INSIDE in os.environ
+def folder_inside():
+    """That of a script that isolated() has called; None: nobody has."""
+    return os.environ.get(INSIDE)
 
 
 class Loopback:

@@ -101,7 +101,8 @@ class Pair:
                   self._home / self.standby, "-R", "-X", "stream", "-c", "fast", "--no-sync")
         self._start(self.standby)
         state = "sync" if self._is_synchronous else "async"
-        self._wait(f"SELECT count(*) FROM pg_stat_replication WHERE sync_state = '{state}' AND state = 'streaming'", "1")
+        self._wait("SELECT count(*) FROM pg_stat_replication "
+                   f"WHERE sync_state = '{state}' AND state = 'streaming'", "1")
 
     def _kill(self, name):
         """SIGKILL to all of its processes. None of them can start another one meanwhile."""
@@ -118,8 +119,8 @@ class Pair:
 
     def fail_over(self, is_stalled=False):
         """The primary dies, and the standby takes its place. is_stalled: stall_standby() was called; what the standby
-        had not taken is lost then. Returns when there is a standby again: the time of the death, of the promotion and of
-        that.
+        had not taken is lost then. Returns when there is a standby again: the time of the death, of the promotion and
+        of that.
         """
         died = time.monotonic()
         self._kill(self.primary)

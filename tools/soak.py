@@ -59,12 +59,17 @@ PARTS = {
               [*PYTHON, fleet.ROOT / "tests" / "tools" / "image_test.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",
               [*PYTHON, fleet.ROOT / "tools" / "soak_fleet.py"]),
+    "cluster": ("three nodes of one run under 50 kills, 10 fail-overs of PostgreSQL, 10 partitions and 2 upgrades",
+                [*PYTHON, fleet.ROOT / "tools" / "soak_cluster.py"]),
+    "cluster_asynchronous": ("the same checker on a standby that loses commits, which it must find",
+                             [*PYTHON, fleet.ROOT / "tools" / "soak_cluster.py", "--asynchronous"]),
     "tidy": ("clang-tidy with the path-sensitive analyzer at full depth over everything, tests too",
              [*PYTHON, fleet.ROOT / "tests" / "clang_tidy_test.py", fleet.ROOT / "build" / "dev", "--tests",
               "--deep"]),
 }
 # Options of this command that are a part's.
-OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"], "conformance": ["client"]}
+OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"], "conformance": ["client"],
+           "cluster": ["kills", "devices", "seed"], "cluster_asynchronous": ["seed"]}
 OWN_BUILDS = {"fuzz", "mutants"}  # parts that build another preset than dev, and nothing of dev
 
 
@@ -89,13 +94,16 @@ def shown(value):
 
 
 def main():
-    parts = "\n".join(f"  {name:17} {what}" for name, (what, _) in PARTS.items())
+    parts = "\n".join(f"  {name:20} {what}" for name, (what, _) in PARTS.items())
     parser = argparse.ArgumentParser(prog="./run soak", description=f"{__doc__}\n{parts}",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="*", metavar="PART", help="all of them otherwise")
     parser.add_argument("--minutes", type=float, default=60, help="of the parts fleet and fuzz (default 60)")
     parser.add_argument("--mutants", type=int, default=60, help="of the part mutants, how many (default 60)")
-    parser.add_argument("--seed", type=int, default=1, help="of the part mutants, of their order (default 1)")
+    parser.add_argument("--seed", type=int, default=1,
+                        help="of the parts mutants and cluster, of what comes when (default 1)")
+    parser.add_argument("--kills", type=int, default=50, help="of the part cluster, of its nodes (default 50)")
+    parser.add_argument("--devices", type=int, default=1000, help="of the part cluster (default 1000)")
     parser.add_argument("--client", metavar="COMMAND",
                         help="of the part conformance: the program that the fault server plays to, in place of ours")
     arguments = parser.parse_args()

@@ -39,10 +39,12 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 import bench_server
 import cluster_machines
@@ -63,12 +65,14 @@ LEAVING_SHARE = 0.05   # of the devices after an Ack, to dial anew when their wi
 ABSENT_SECONDS = (0.5, 4)  # of a pause or a partition
 STALL_ACKS = 20        # behind a standby that stands still, before the primary dies
 DRAIN_SECONDS = 120
+LOOK_SECONDS = 0.05    # between two looks at a port
+TOKEN = "0123456789abcdef" * 4  # of the HTTP ports, which nobody outside sees
 LEASE_SECONDS = 10     # that an export waits for a leader to come back
 NODE_BACK_MS_MAX, LEADER_BACK_MS_MAX, ENGINE_BACK_MS_MAX = 2000, 4000, 2000
 HAPROXY = """
 global
   log stderr format raw local0
-  maxconn 20000
+  maxconn {connections}
 defaults
   timeout connect 1s
   timeout client 10m
@@ -164,9 +168,23 @@ class Node:
             fleet.SERVER, "serve", "--config", cluster.config, *words]), cluster.versions.note)
         cluster.stack.callback(self.process.kill)
 
-    def wait_joined(self):
-        if not self.process.wait_for_line("event=node_joined", SECONDS_MAX):
-            raise Failure(f"{self.name} does not join:\n" + "\n".join(self.process.lines[-9:]))
+    def wait_ready(self):
+        """Until /readyz says so, as the balancer asks."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while not self._is_ready():
+            if self.process.wait(LOOK_SECONDS) is not None or time.monotonic() > deadline:
+                raise Failure(f"{self.name} is not ready:\n" + "\n".join(self.process.lines[-9:]))
+
+    def _is_ready(self):
+        network = self._cluster.network
+        request = urllib.request.Request(
+            f"http://{network.address(self.name)}:{network.port(self.name, HTTP)}/readyz",
+            headers={"Authorization": f"Bearer {TOKEN}"})
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+                return answer.status == 200
+        except OSError:  # urllib's errors are of this kind, as that of status 503
+            return False
 
     def leads(self):
         said = [line for line in self.process.lines if "event=leader_" in line]
@@ -182,11 +200,11 @@ class Cluster:
     def __init__(self, home, stack, arguments):
         self.home, self.stack, self.arguments = home, stack, arguments
         self.is_synchronous = not arguments.asynchronous
-        self.network = (cluster_machines.Namespaces if cluster_machines.is_inside() else
+        self.network = (cluster_machines.Namespaces if cluster_machines.folder_inside() else
                         cluster_machines.Loopback)(MACHINES)
         self.versions = Versions()
         self.config, self.record = home / "fleet.toml", home / "record"
-        self.engine = self.load = None
+        self.engine = self.balancer = self.load = None
         self.nodes = {name: Node(name, self) for name in NODES}
 
     def start(self):
@@ -197,7 +215,7 @@ class Cluster:
         for node in self.nodes.values():
             node.start()
         for node in self.nodes.values():
-            node.wait_joined()
+            node.wait_ready()
         self._balance()
         self._dial()
         self.versions.wait(1)
@@ -206,7 +224,7 @@ class Cluster:
         devices = self.arguments.devices
         token = self.home / "token"
         token.touch(mode=0o600)
-        token.write_text("0123456789abcdef" * 4 + "\n", encoding="ascii")
+        token.write_text(TOKEN + "\n", encoding="ascii")
         self.config.write_text(CONFIG.format(home=self.home, devices=devices, goal=math.ceil(devices / 2),
                                              connections=devices + 100, values=VALUES,
                                              retry_ms=self.arguments.retry_ms),
@@ -227,26 +245,30 @@ class Cluster:
 
     def _balance(self):
         network = self.network
-        token = (self.home / "token").read_text(encoding="ascii").strip()
-        text = HAPROXY.format(address=network.address("lb"), port=network.port("lb", PORT), token=token)
+        address, port = network.address("lb"), network.port("lb", PORT)
+        text = HAPROXY.format(address=address, port=port, token=TOKEN, connections=2 * self.arguments.devices)
         for name in NODES:
-            address = network.address(name)
-            text += (f"  server {name} {address}:{network.port(name, PORT)} check port {network.port(name, HTTP)} "
-                     "send-proxy-v2\n")
+            text += (f"  server {name} {network.address(name)}:{network.port(name, PORT)} check port "
+                     f"{network.port(name, HTTP)} send-proxy-v2\n")
         (self.home / "haproxy.cfg").write_text(text, encoding="ascii")
-        balancer = fleet.Process("haproxy", network.on("lb", [haproxy(), "-db", "-f", self.home / "haproxy.cfg"]))
+        command = network.on("lb", [haproxy(), "-db", "-f", self.home / "haproxy.cfg"])
+        self.balancer = balancer = fleet.Process("haproxy", command)
         self.stack.callback(balancer.stop)
+        deadline = time.monotonic() + SECONDS_MAX
+        while not is_open(address, port):
+            if not balancer.running or time.monotonic() > deadline:
+                raise Failure("haproxy does not listen:\n" + "\n".join(balancer.lines[-9:]))
 
     def _dial(self):
         server = f"{self.network.address('lb')}:{self.network.port('lb', PORT)}"
         self.load = fleet.Process("load", [
-            bench_server.LOAD, "--server", server, "--record", self.record, "--identities", self.home / "identities.csv",
-            "--devices", self.arguments.devices, "--seed", self.arguments.seed, "--exchange", "psk_ke"])
+            bench_server.LOAD, "--server", server, "--record", self.record, "--identities",
+            self.home / "identities.csv", "--devices", self.arguments.devices, "--seed", self.arguments.seed,
+            "--exchange", "psk_ke"])
         self.stack.callback(self.load.kill)
-        if not self.load.wait_for_line("event=connected", SECONDS_MAX):
-            raise Failure("the devices do not connect:\n" + "\n".join(
-                line for process in [self.load, *(node.process for node in self.nodes.values())]
-                for line in process.lines[-9:]))
+        line = self.load.wait_for_line("event=connected", SECONDS_MAX)
+        if line is None or fleet.fields(line)["lost"] != "0":
+            raise Failure("the devices do not connect:\n" + "\n".join([*self.load.lines, *self.balancer.lines[-9:]]))
         self.load.type(f"until_told {LEAVING_SHARE}\n")
 
     def hold(self, seconds):
@@ -257,7 +279,7 @@ class Cluster:
     def settle(self, versions):
         """All nodes serve, and so many versions have come meanwhile."""
         for node in self.nodes.values():
-            node.wait_joined()
+            node.wait_ready()
         self.versions.wait(self.versions.latest() + versions)
 
     def end(self):
@@ -285,6 +307,11 @@ class Cluster:
         if status not in (0, 1) or not lines or not lines[-1].startswith("result:"):
             raise Failure(f"the checker ends with {status}:\n" + "\n".join(lines[-9:]))
         return fleet.fields(lines[-1]), lines[:-1]
+
+
+def is_open(address, port):
+    with socket.socket() as link:
+        return link.connect_ex((address, port)) == 0
 
 
 def haproxy():
@@ -381,7 +408,7 @@ class Play:
             node.process.kill()
             node.start()
         for node in cluster.nodes.values():
-            node.wait_joined()
+            node.wait_ready()
         cluster.hold(ABSENT_SECONDS[1])
 
 
@@ -508,14 +535,22 @@ def parse_arguments():
     return arguments
 
 
-def play_here(arguments):
-    """In the namespaces that were made for it, or on 127.0.0.1."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    if not cluster_machines.is_inside():
-        arguments.partitions = 0
-    with tempfile.TemporaryDirectory(prefix="cluster-", dir=fleet.BUILD / "bench", ignore_cleanup_errors=True) as folder:
+def prepare_and_play(arguments):
+    """In new namespaces, or on 127.0.0.1; the exit status."""
+    if "GS_BUILD_DIR" not in os.environ:  # else a tree that is built
+        fleet.build("dev", "gradstream", "gradstream-engine", "gradstream-load", "gradstream-engine-lineage")
+    why = why_skipped()
+    if why:
+        print(f"soak: cluster skipped: {why}")
+        print("result: skipped=1")
+        return SKIPPED
+    with tempfile.TemporaryDirectory(prefix="cluster-", dir=LINEAGE.parent, ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)  # where this is root, PostgreSQL runs as another user
+        why = cluster_machines.why_no_namespaces()
+        if not why:
+            return cluster_machines.isolated([__file__, *sys.argv[1:]], folder)
+        print(f"soak: no partitions, and everything on 127.0.0.1: {why}", flush=True)
+        arguments.partitions = 0
         return soak(pathlib.Path(folder), arguments)
 
 
@@ -523,20 +558,11 @@ def main():
     arguments = parse_arguments()
     fleet.end_with_parent()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # all processes and folders end as by Ctrl-C
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     try:
-        if not cluster_machines.is_inside():
-            if "GS_BUILD_DIR" not in os.environ:  # else a tree that is built
-                fleet.build("dev", "gradstream", "gradstream-engine", "gradstream-load", "gradstream-engine-lineage")
-            why = why_skipped()
-            if why:
-                print(f"soak: cluster skipped: {why}")
-                print("result: skipped=1")
-                return SKIPPED
-            why = cluster_machines.why_no_namespaces()
-            if not why:
-                return cluster_machines.isolated([__file__, *sys.argv[1:]])
-            print(f"soak: no partitions, and everything on 127.0.0.1: {why}", flush=True)
-        return play_here(arguments)
+        folder = cluster_machines.folder_inside()
+        return soak(pathlib.Path(folder), arguments) if folder else prepare_and_play(arguments)
     except (Failure, RuntimeError, OSError) as failure:
         print(f"soak: error: {failure}", file=sys.stderr)
         print("result: error=failed")
