@@ -20,6 +20,11 @@ constexpr uint32_t kLeaseMs = 3000;
 // Of a node, in virtual time: it stands still for less than a client's deadline, or a leader for longer than its lease.
 constexpr uint64_t kPauseMostMs = 2000;
 constexpr uint64_t kLeaderPauseMostMs = 4 * kLeaseMs;
+// The engine is away for so long, ms, at one occasion of so many. Reason: below and far beyond what a front waits for,
+// and each takes a minute of virtual time.
+constexpr uint64_t kAwayLeastMs = 1000;
+constexpr uint64_t kAwayMostMs = 60'000;
+constexpr uint32_t kAwayOdds = 8;
 // Transactions that an asynchronous standby lacks, at most.
 constexpr uint64_t kAsyncLostMax = 6;
 // The standby's clock is behind the primary's by so much, ms. Reason: they are to be within a second.
@@ -123,10 +128,10 @@ bool Cluster::may(ClusterFault fault, uint32_t odds) {
 }
 
 void Cluster::inject() {
-  constexpr std::array<ClusterFault, 9> kSpontaneous = {
-      ClusterFault::kLoss,        ClusterFault::kSlow,      ClusterFault::kDeviceCrash,
-      ClusterFault::kNodeCrash,   ClusterFault::kNodePause, ClusterFault::kLeaderCrash,
-      ClusterFault::kLeaderPause, ClusterFault::kFailover,  ClusterFault::kDrained};
+  constexpr std::array<ClusterFault, 10> kSpontaneous = {
+      ClusterFault::kLoss,      ClusterFault::kSlow,        ClusterFault::kDeviceCrash, ClusterFault::kNodeCrash,
+      ClusterFault::kNodePause, ClusterFault::kLeaderCrash, ClusterFault::kLeaderPause, ClusterFault::kFailover,
+      ClusterFault::kDrained,   ClusterFault::kAway};
   const ClusterFault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
   if (may(fault, kClusterFaultOdds) && inject_into(fault)) {
     count(fault);
@@ -169,6 +174,12 @@ bool Cluster::inject_into(ClusterFault fault) {
       return pause_node(node, dice_.between(1, kPauseMostMs));
     case ClusterFault::kLeaderPause:
       return pause_node(leader, dice_.between(1, kLeaderPauseMostMs));
+    case ClusterFault::kAway:
+      if (engine_.is_away() || !dice_.one_in(kAwayOdds)) {
+        return false;
+      }
+      engine_.go_away(now_ms_ + dice_.between(kAwayLeastMs, kAwayMostMs));
+      return true;
     case ClusterFault::kDrained:
       return drain_node(dice_.one_in(2) ? leader : node);
     case ClusterFault::kFailover:

@@ -47,8 +47,9 @@ enum class ClusterFault : uint8_t {
   kMuchLate,     // the same when what its node asked then is answered
   kSkew,         // a node boots with a clock that is minutes from all others
   kDrained,      // a node is told to end, and comes back; half of them hold the lease
+  kAway,         // the engine answers nothing for up to a minute
 };
-inline constexpr size_t kClusterFaultCount = 17;
+inline constexpr size_t kClusterFaultCount = 18;
 inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames = {"loss",
                                                                                    "duplicate",
                                                                                    "delay",
@@ -65,7 +66,8 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_late",
                                                                                    "engine_much_late",
                                                                                    "node_skew",
-                                                                                   "node_drained"};
+                                                                                   "node_drained",
+                                                                                   "engine_away"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.

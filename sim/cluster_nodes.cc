@@ -159,8 +159,9 @@ void Cluster::end_drained_nodes() {
 // However the lease came to be free: a node that is there takes it soon.
 void Cluster::check_lease() {
   const FakeEngineCounters& engine = engine_.counters();
-  const uint64_t faults = engine.lost_before + engine.lost_after + engine.late + engine.much_late + engine.failovers;
-  if (std::exchange(engine_faults_, faults) != faults) {
+  const uint64_t faults =
+      engine.lost_before + engine.lost_after + engine.late + engine.much_late + engine.failovers + engine.aways;
+  if (std::exchange(engine_faults_, faults) != faults || engine_.is_away()) {
     quiet_from_ms_ = now_ms_ + kLostLookMs;
   }
   const bool has_taker = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) {

@@ -221,6 +221,16 @@ FakeEngine::Fault FakeEngine::draw_fault() {
   return allowed[draw_.next() % allowed.size()];
 }
 
+void FakeEngine::go_away(uint64_t until_ms) {
+  ++counters_.aways;
+  away_until_ms_ = until_ms;
+  for (Call& call : calls_) {
+    call.at_ms = kNever;
+    call.is_lost = true;
+    call.answer_ms = std::max(call.answer_ms, now_ms_ + 1);
+  }
+}
+
 void FakeEngine::submit(Call call) {
   const auto way_ms = [this] { return 1 + draw_.next() % options_.delay_most_ms; };
   Fault fault = Fault::kNone;
@@ -248,6 +258,11 @@ void FakeEngine::submit(Call call) {
     ++(fault == Fault::kLate ? counters_.late : counters_.much_late);
   } else if (fault == Fault::kLostAfter) {
     ++counters_.lost_after;
+  }
+  if (is_away()) {
+    call.at_ms = kNever;
+    call.is_lost = true;
+    call.answer_ms = std::max(now_ms_ + options_.deadline_ms, paused_[call.node]);
   }
   calls_.push_back(std::move(call));
 }

@@ -65,6 +65,7 @@ struct FakeEngineCounters {
   uint64_t late = 0;         // executed after its node was told kUnknown, or to be executed then
   uint64_t much_late = 0;    // the same two deadlines after that; not among late
   uint64_t failovers = 0;
+  uint64_t aways = 0;
 };
 
 class FakeEngine {
@@ -77,7 +78,10 @@ class FakeEngine {
   // The watch outlives the engine; null: nobody watches.
   void set_watch(EngineWatch* watch) { watch_ = watch; }
   // From now on no call is lost or late but by plant().
-  void end_faults() { options_.lost_odds = 0; }
+  void end_faults() {
+    options_.lost_odds = 0;
+    away_until_ms_ = 0;
+  }
   // What is due by then happens. Never going back.
   void advance(uint64_t now_ms);
   // When something is due; UINT64_MAX: nothing is under way.
@@ -96,6 +100,9 @@ class FakeEngine {
   // as by an asynchronous standby: 0 of a sound engine.
   // back_ms: the clock that takes over is behind virtual time by so much.
   void fail_over(size_t lost_count = 0, uint64_t back_ms = 0);
+  // No call is executed until then, and none under way has an answer.
+  void go_away(uint64_t until_ms);
+  bool is_away() const { return now_ms_ < away_until_ms_; }
 
   const FakeEngineCounters& counters() const { return counters_; }
   // The rows as they are, past all delays, for a test's own sums.
@@ -133,6 +140,7 @@ class FakeEngine {
   RandomStream draw_;
   uint64_t now_ms_ = 0;
   uint64_t back_ms_ = 0;  // of the engine's clock
+  uint64_t away_until_ms_ = 0;
   std::unique_ptr<Tables> tables_;
   std::vector<Tables> history_;  // before each of the last transactions, for fail_over()
   std::vector<Call> calls_;      // under way

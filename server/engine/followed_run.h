@@ -28,7 +28,8 @@ std::vector<uint8_t> encode_published(const VersionRecord& record, Trigger trigg
 // kDataCorrupt: bytes that encode_published() does not make for a version of this run.
 Status decode_published(const RunParameters& parameters, const PublishedVersion& published, VersionRecord* record);
 
-// The devices of a run whose fleet does not change: all take part.
+// The devices as a run began with them, for its records: these must not depend on when a node hears of a change. A rule
+// that looks at who has left is none that nodes train.
 class FixedEnrolment : public Enrolment {
  public:
   explicit FixedEnrolment(uint32_t device_count) : device_count_(device_count) {}
@@ -41,7 +42,8 @@ class FixedEnrolment : public Enrolment {
 
 class FollowedRun {
  public:
-  // The run stands at version 0. Asserts that check_cluster_run() has no objection.
+  // The run stands at version 0. device_count: the same on all nodes, whatever the fleet has become, since the record
+  // of version 0 may have it. Asserts that check_cluster_run() has no objection.
   FollowedRun(const RunParameters& parameters, uint32_t device_count);
   FollowedRun(const FollowedRun&) = delete;  // the ledger refers to the parameters and the enrolment beside it
   FollowedRun& operator=(const FollowedRun&) = delete;

@@ -8,9 +8,14 @@
 namespace gradstream {
 
 Front::Front(const RunIdentity& identity, const RunParameters& parameters, uint32_t device_count, EngineNode& engine)
-    : identity_(identity), run_(parameters, device_count), engine_(engine) {}
+    : identity_(identity),
+      run_(parameters, device_count),
+      engine_(engine),
+      standings_(device_count, gs_Reason_REASON_NONE),
+      active_count_(device_count) {}
 
 void Front::start(uint64_t now_ms) {
+  heard_ms_ = now_ms;
   join();
   ask_versions(now_ms);
 }
@@ -18,8 +23,8 @@ void Front::start(uint64_t now_ms) {
 // ---- Sessions ----
 
 void Front::on_message(SessionId id, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
-  if (device >= run_.device_count()) {
-    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
+  if (const gs_Reason standing = standing_of(device); standing != gs_Reason_REASON_NONE) {
+    refuse(id, standing);
     return;
   }
   if (trouble_ != NodeTrouble::kNone) {
@@ -81,6 +86,24 @@ void Front::on_session_closed(SessionId id) {
   forget_if_gone(device);
 }
 
+void Front::on_fleet(std::vector<gs_Reason> standings, uint64_t now_ms) {
+  standings_ = std::move(standings);
+  active_count_ = static_cast<uint32_t>(std::count(standings_.begin(), standings_.end(), gs_Reason_REASON_NONE));
+  std::vector<std::pair<SessionId, gs_Reason>> leaving;
+  for (const auto& [id, session] : sessions_) {
+    if (standing_of(session.device) != gs_Reason_REASON_NONE) {
+      leaving.emplace_back(id, standing_of(session.device));
+    }
+  }
+  for (const auto& [id, reason] : leaving) {
+    refuse(id, reason);
+  }
+  if (!leaving.empty()) {
+    judge_again(&gathered_);  // without theirs
+  }
+  go_on(now_ms);
+}
+
 bool Front::is_drained() const {
   const bool is_idle =
       flight_.empty() && gathered_.empty() && loads_.empty() && wanted_loads_.empty() &&
@@ -124,20 +147,38 @@ void Front::go_on(uint64_t now_ms) {
     return;
   }
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
-  while (!ready_.empty() && is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone &&
-         gathered_.size() < kBatchChangesMax) {
+  look_for_engine(now_ms);
+  while (!ready_.empty() && may_judge() && trouble_ == NodeTrouble::kNone && gathered_.size() < kBatchChangesMax) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
     advance(id, engine_time(now_ms));
   }
-  send_loads();
+  if (!is_engine_away_) {
+    send_loads();
+  }
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
     send_batch();
   }
   if (phase_ != Phase::kJoining && front_.open_version > std::max(run_.version(), asked_version_)) {
     asked_version_ = front_.open_version;
     ask_versions(now_ms);
+  }
+}
+
+// What has gathered, and Hellos whose rows are not there, are answered as if they came while it is away.
+void Front::look_for_engine(uint64_t now_ms) {
+  if (now_ms <= heard_ms_ + kEngineAwayMs) {
+    is_engine_away_ = false;
+    return;
+  }
+  is_engine_away_ = true;
+  judge_again(&gathered_);
+  for (const auto& [device, item] : std::exchange(wanted_loads_, {})) {
+    if (sessions_.contains(item.session)) {
+      refuse(item.session, gs_Reason_REASON_STORAGE);
+    }
+    release(device);
   }
 }
 
@@ -170,6 +211,9 @@ void Front::on_tick(uint64_t now_ms) {
   if (load_pause_.end(now_ms)) {
     send_loads();
   }
+  if (now_ms > heard_ms_ + kEngineAwayMs) {
+    go_on(now_ms);
+  }
 }
 
 // What is under way may be answered still, and nobody waits for it.
@@ -184,6 +228,7 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (trouble_ != NodeTrouble::kNone) {
     return reply.ticket == versions_ticket_ || reply.ticket == loads_ticket_ || reply.ticket == ticket_;
   }
+  heard_ms_ = reply.outcome == EngineOutcome::kUnknown ? heard_ms_ : now_ms;
   if (reply.ticket == versions_ticket_) {
     versions_ticket_ = 0;
     take_versions(reply, now_ms);

@@ -10,7 +10,8 @@
 // or clock. now_ms is of the node's own clock, which never goes back. What
 // is judged is judged by the engine's clock (engine_clock.h), since rows have times that other nodes compare. Each call
 // has a reply within the engine's deadline. A call whose answer was lost is made again after a CallPause, for as long
-// as the engine is away: devices wait until then, each for its own deadline.
+// as the engine is away. After kEngineAwayMs devices are answered at once all the same: an update by TRY_LATER, a Hello
+// by a refusal, a Pull by what is known or by a refusal. Only what is in a batch of unknown outcome waits on.
 //
 // Output commit rule: what depends on a change of a row leaves when the batch with that change is committed. A version
 // that a device hears of was read from the engine, where it is durable.
@@ -57,6 +58,10 @@ inline constexpr uint64_t kVersionPollMs = 100;
 // The same while the open version is sealed, ms. Reason: all devices wait for its publication. That takes some ten ms
 // where the leader reads its sums by one call, and a few ms more by each further one.
 inline constexpr uint64_t kSealedPollMs = 20;
+
+// An engine that has answered nothing for so long is away, ms: devices are then told to come later, and wait no more.
+// Reason: a fail-over that a manager of PostgreSQL does at once is over by then, and a device waits longer for an Ack.
+inline constexpr uint64_t kEngineAwayMs = 2000;
 
 struct FrontAction {
   SessionId session = 0;
@@ -117,11 +122,17 @@ class Front {
   }
   // Whether it judges what comes: it has joined, and has read every version up to the one that it joined.
   bool is_serving() const { return is_current() && clock_.is_known() && trouble_ == NodeTrouble::kNone; }
+  // The fleet has changed: of each device by its enrolment index why it is refused, REASON_NONE where it takes part.
+  // Its sessions end then, and what it has said is not judged any more; a batch that has left stands. Until the first
+  // call all devices of the constructor take part.
+  void on_fleet(std::vector<gs_Reason> standings, uint64_t now_ms);
   // In order.
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
   const FollowedRun& run() const { return run_; }
   const FrontCounters& counters() const { return counters_; }
+  // Whether the engine has answered nothing for longer than kEngineAwayMs.
+  bool is_engine_away() const { return is_engine_away_; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
   // With any trouble the front judges nothing and calls nobody any more. Its sessions end, also those that come, so
@@ -175,6 +186,11 @@ class Front {
   // ---- Calls: server/engine/front.cc ----
   uint64_t engine_time(uint64_t now_ms) const { return plant_ == FrontPlant::kOwnClock ? now_ms : clock_.at(now_ms); }
   bool is_current() const { return phase_ != Phase::kJoining && front_.open_version == run_.version(); }
+  bool may_judge() const { return is_engine_away_ || (is_current() && clock_.is_known()); }
+  void look_for_engine(uint64_t now_ms);
+  gs_Reason standing_of(uint32_t device) const {
+    return device < standings_.size() ? standings_[device] : gs_Reason_REASON_UNKNOWN_RUN;
+  }
   void break_off(NodeTrouble trouble);
   void join();
   void ask_versions(uint64_t now_ms);
@@ -253,6 +269,10 @@ class Front {
   AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_draining_ = false;
+  std::vector<gs_Reason> standings_;  // of the fleet's devices
+  uint32_t active_count_ = 0;         // that take part
+  uint64_t heard_ms_ = 0;             // when the engine answered last, or the front began
+  bool is_engine_away_ = false;
 };
 
 }  // namespace gradstream

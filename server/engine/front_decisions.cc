@@ -43,6 +43,7 @@ RunView Front::view() const {
   run.update_count = front_.on_time_count + front_.late_count;
   run.train_version = ledger.open_stage().train_version;
   run.durable_version = ledger.version();
+  run.is_storage_failed = is_engine_away_;
   return run;
 }
 
@@ -50,15 +51,15 @@ gs_RetryWindow Front::window(WindowKind kind) const {
   const PaceKeys& keys = *run_.parameters().pace;
   switch (kind) {
     case WindowKind::kLong:
-      return retry_window(keys, run_.device_count(), kRefusedWindowFactor);
+      return retry_window(keys, active_count_, kRefusedWindowFactor);
     case WindowKind::kRefused:
-      return refused_window(keys, run_.device_count());
+      return refused_window(keys, active_count_);
     case WindowKind::kIdle:
-      return idle_window(keys, run_.device_count());
+      return idle_window(keys, active_count_);
     case WindowKind::kPaced:
       break;
   }
-  return retry_window(keys, run_.device_count(), 1);
+  return retry_window(keys, active_count_, 1);
 }
 
 // ---- Answers ----
@@ -163,6 +164,10 @@ void Front::decide(Decision decision) {
 
 void Front::judge(const Item& item, uint64_t now_ms) {
   const Session& session = sessions_.at(item.session);
+  if (item.message.which_body == gs_DeviceMessage_hello_tag && is_engine_away_) {
+    refuse(item.session, gs_Reason_REASON_STORAGE);
+    return;
+  }
   if (item.message.which_body == gs_DeviceMessage_hello_tag) {
     devices_.at(session.device).is_busy = true;
     wanted_loads_.insert_or_assign(session.device, item);

@@ -7,7 +7,7 @@
 namespace gradstream {
 
 Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNode& engine)
-    : run_(parameters, device_count), engine_(engine) {}
+    : run_(parameters, device_count), engine_(engine), active_count_(device_count) {}
 
 // ---- Calls ----
 
@@ -278,7 +278,7 @@ void Leader::on_sums(const EngineReply& reply) {
 
 bool Leader::is_round_over(const VersionProgress& version, uint64_t now_ms, Trigger* trigger) {
   RoundProgress progress;
-  progress.asked_count = run_.device_count();
+  progress.asked_count = active_count_;
   progress.extension_count = extension_count_;
   progress.is_stalled = is_stalled_;
   progress.is_past_deadline = now_ms >= deadline_ms_;

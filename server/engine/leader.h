@@ -73,6 +73,8 @@ class Leader {
     }
     return std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
   }
+  // The fleet has changed: so many devices take part. An update_goal of all means these.
+  void on_fleet(uint32_t active_count) { active_count_ = active_count; }
   // The node ends: a version that is being closed is published, the lease is given back, and none is taken any more.
   // Another node then leads after kLeaseLookMs. Where the answer to a look was lost, the lease may be held and run out.
   void drain(uint64_t now_ms);
@@ -130,6 +132,7 @@ class Leader {
   uint64_t term_ = 0;
   uint64_t held_term_ = 0;  // the newest that was this node's, by an answer that waits for the standby
   bool is_leading_ = false;
+  uint32_t active_count_;
   bool is_draining_ = false;
   EngineTicket release_ticket_ = 0;  // of the lease's return under way; 0: none is
   CallPause release_pause_;

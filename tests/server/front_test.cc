@@ -472,5 +472,90 @@ TEST(Front, ANodeThatEndsJudgesWhatItHas) {
   EXPECT_EQ(node.last(2, gs_ServerMessage_welcome_tag), nullptr);
 }
 
+// Whoever waits is told to come later, and loses nothing: what is in comes again, and is judged then.
+TEST(Front, DevicesAreAnsweredWhileTheEngineIsAway) {
+  FakeHarness engine;
+  TestNode node(&engine, "a", scalar_parameters());
+  const gs_Task task = node.join(1);
+  node.join(3);
+  engine.engine().go_away(UINT64_MAX);
+  node.hello(2);
+  node.pass(kEngineAwayMs);
+  EXPECT_FALSE(node.front.is_engine_away()) << "a fail-over may take so long";
+  EXPECT_TRUE(node.sent.back().session != TestNode::session(2)) << "the Hello waits";
+  node.pass(1);
+  EXPECT_TRUE(node.front.is_engine_away());
+  EXPECT_EQ(node.sent.back().session, TestNode::session(2));
+  EXPECT_TRUE(node.sent.back().is_close);
+  EXPECT_EQ(node.sent.back().reason, gs_Reason_REASON_STORAGE);
+
+  node.upload(1, task);
+  ASSERT_NE(node.ack(1), nullptr) << "at once";
+  EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_TRY_LATER);
+  EXPECT_EQ(node.ack(1)->reason, gs_Reason_REASON_STORAGE);
+  EXPECT_GT(node.ack(1)->retry.max_ms, 0U);
+  const size_t told = node.sent.size();
+  node.pull(3, true);
+  EXPECT_GT(node.sent.size(), told);
+  EXPECT_EQ(node.sent.back().message.which_body, gs_ServerMessage_task_tag) << "its task is durable";
+  node.hello(0);
+  EXPECT_TRUE(node.sent.back().is_close);
+
+  engine.engine().end_faults();
+  node.pass(kCallPauseLastMs);
+  EXPECT_FALSE(node.front.is_engine_away());
+  node.upload(1, task);
+  node.settle();
+  EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(engine.engine().row(1).accepted.task_sequence, 1U);
+}
+
+// A batch that has left waits for its outcome: to say anything of it would be a guess.
+TEST(Front, AnUpdateThatIsUnderWayWaitsForTheEngine) {
+  FakeHarness engine;
+  TestNode node(&engine, "a", scalar_parameters());
+  const gs_Task task = node.join(1);
+  node.upload(1, task);
+  engine.engine().go_away(UINT64_MAX);
+  node.pass(kEngineAwayMs + 1);
+  EXPECT_TRUE(node.front.is_engine_away());
+  EXPECT_EQ(node.ack(1), nullptr);
+  engine.engine().end_faults();
+  node.pass(kCallPauseLastMs);
+  node.pass(kCallPauseLastMs);
+  ASSERT_NE(node.ack(1), nullptr);
+  EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+// A device that was revoked is refused, and what it has said is not judged. One that was enrolled since takes part.
+TEST(Front, FollowsAFleetThatChanges) {
+  FakeHarness engine;
+  TestNode node(&engine, "a", scalar_parameters());
+  const gs_Task first = node.join(1);
+  const gs_Task second = node.join(2);
+  node.hello(kTestDevices);
+  EXPECT_EQ(node.sent.back().reason, gs_Reason_REASON_UNKNOWN_RUN);
+  node.upload(3, node.join(3));  // its batch is under way
+  node.upload(1, first);
+  node.upload(2, second);
+  std::vector<gs_Reason> standings(kTestDevices + 1, gs_Reason_REASON_NONE);
+  standings[1] = gs_Reason_REASON_REVOKED;
+  node.front.on_fleet(standings, node.now_ms);
+  node.settle();
+  EXPECT_EQ(node.ack(1), nullptr);
+  EXPECT_TRUE(engine.engine().row(1).task.is_open);
+  ASSERT_NE(node.ack(2), nullptr);
+  EXPECT_EQ(node.ack(2)->verdict, gs_Verdict_VERDICT_FOLDED) << "judged again without the other one";
+  EXPECT_EQ(node.front.counters().updates_accepted, 2U);
+  const auto told = std::find_if(node.sent.begin(), node.sent.end(), [](const FrontAction& action) {
+    return action.session == TestNode::session(1) && action.is_close;
+  });
+  ASSERT_NE(told, node.sent.end());
+  EXPECT_EQ(told->reason, gs_Reason_REASON_REVOKED);
+  node.hello(1);
+  EXPECT_TRUE(node.sent.back().is_close) << "also when it dials again";
+  EXPECT_EQ(node.join(kTestDevices).task_sequence, 1U);
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -538,5 +538,22 @@ TEST(Leader, ANodeThatEndsBeginsNoVersion) {
   EXPECT_TRUE(engine.engine().is_lease_free());
 }
 
+TEST(Leader, AllDevicesAreThoseThatTakePart) {
+  const RunParameters parameters = scalar_parameters();
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader leader(&engine, "l", parameters);
+  leader.tick(1000);
+  for (uint32_t device = 0; device + 1 < kTestDevices; ++device) {
+    node.upload(device, node.join(device));
+    node.settle();
+  }
+  leader.tick(1100);
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+  leader.leader.on_fleet(kTestDevices - 1);
+  leader.tick(1200);
+  EXPECT_EQ(leader.leader.counters().published, 1U);
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -62,7 +62,7 @@ TEST(Cluster, AFaultComesAlone) {
     ClusterOptions options = cluster(3, false);
     options.sim.fault_bits = 1U << alone;
     ClusterFaultCounts faults = {};
-    expect_the_digest_of_one_server(options, 2, &faults);
+    expect_the_digest_of_one_server(options, 5, &faults);
     EXPECT_GT(faults[alone], 0U);
     faults[alone] = 0;
     EXPECT_EQ(faults, ClusterFaultCounts());
@@ -74,7 +74,7 @@ TEST(Cluster, ADrainedLeaderDelaysNobody) {
   ClusterOptions options = cluster(3, false);
   options.sim.fault_bits = 1U << static_cast<size_t>(ClusterFault::kDrained);
   ClusterFaultCounts faults = {};
-  expect_the_digest_of_one_server(options, 10, &faults);
+  expect_the_digest_of_one_server(options, 20, &faults);
   EXPECT_GT(faults[static_cast<size_t>(ClusterFault::kDrained)], 10U);
 }
 
