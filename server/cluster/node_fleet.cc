@@ -70,6 +70,16 @@ void NodeFleet::end(const EnrolledDevice* before, const EnrolledDevice& after, s
   }
 }
 
+std::vector<gs_Reason> NodeFleet::standings() const {
+  std::vector<gs_Reason> all(device_count_, gs_Reason_REASON_NONE);
+  for (const auto& [name, device] : devices_) {
+    if (device.index < all.size() && !device.is_active()) {
+      all[device.index] = device.state == DeviceState::kRevoked ? gs_Reason_REASON_REVOKED : gs_Reason_REASON_INACTIVE;
+    }
+  }
+  return all;
+}
+
 std::vector<uint32_t> NodeFleet::take_ended_windows() {
   std::vector<uint32_t> devices;
   const uint64_t now_ms = now_ms_();

@@ -50,6 +50,8 @@ class NodeFleet {
   // For any thread; the fleet outlives it. True and *out: as of the server's (server/program/keyring.h). Claims are
   // unknown to a node.
   PskLookup lookup() const;
+  // Of each device of the start, by its enrolment index: why it takes no part, NONE where it does.
+  std::vector<gs_Reason> standings() const;
   // Of the start, in any state.
   uint32_t device_count() const { return device_count_; }
 

@@ -85,6 +85,7 @@ Objection NodeServer::start() {
                                    .add("devices", uint64_t{fleet_.device_count()})
                                    .add("node", node_));
   front_.start(steady_ms());
+  follow_fleet();
   leader_.on_tick(steady_ms());
   go_on();
   watch();
@@ -166,14 +167,30 @@ void NodeServer::end_sessions(const KeyEnd& end) {
   }
 }
 
+// Rounds do not wait for a device that may not come.
+void NodeServer::follow_fleet() {
+  std::vector<gs_Reason> standings = fleet_.standings();
+  if (standings != told_.standings) {
+    told_.standings = standings;
+    leader_.on_fleet(static_cast<uint32_t>(std::ranges::count(standings, gs_Reason_REASON_NONE)));
+    front_.on_fleet(std::move(standings), steady_ms());
+  }
+}
+
 void NodeServer::take_replies() {
   const uint64_t now_ms = steady_ms();
+  bool has_fleet_news = false;
   for (const EngineReply& reply : engine_.take_replies()) {
     if (front_.on_reply(reply, now_ms)) {
       note_versions(reply.versions);
-    } else if (!followed_fleet_.on_reply(reply, now_ms)) {
+    } else if (followed_fleet_.on_reply(reply, now_ms)) {
+      has_fleet_news = has_fleet_news || !reply.fleet.empty();
+    } else {
       leader_.on_reply(reply, now_ms);
     }
+  }
+  if (has_fleet_news) {
+    follow_fleet();
   }
 }
 
@@ -196,6 +213,7 @@ void NodeServer::note_engine() {
     return;
   }
   told_.is_away = is_away;
+  show();
   if (is_away) {
     log_event("engine_away"_event, Fields().add("cause", engine_.trouble()));
   } else {
@@ -230,6 +248,7 @@ void NodeServer::note_changes() {
   }
   if (trouble() != NodeTrouble::kNone && told_.trouble == NodeTrouble::kNone) {
     told_.trouble = trouble();
+    show();
     log_event("node_trouble"_event, Fields().add("node", node_).add("cause", sentence_of(told_.trouble)));
     listener_.drain(
         {config_.server.listener.session.refusal_retry_min_ms, config_.server.listener.session.refusal_retry_max_ms});
@@ -339,12 +358,15 @@ NodeSnapshot NodeServer::snapshot() const {
   return now;
 }
 
+// Before the log tells of it: who reads the line finds it so.
+void NodeServer::show() { board_.publish(std::make_shared<const NodeSnapshot>(snapshot())); }
+
 // Every kWatchPeriodMs: notify the service manager, and publish a snapshot. If a thread with sessions has stopped,
 // neither happens, so that the manager and /healthz see a node that hangs.
 void NodeServer::watch() {
   if (!has_stalled_thread()) {
     notify_manager("READY=1\nWATCHDOG=1");
-    board_.publish(std::make_shared<const NodeSnapshot>(snapshot()));
+    show();
   }
   watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
   watch_timer_.async_wait([this](const ErrorCode& error) {

@@ -74,11 +74,13 @@ class NodeServer : public SessionOwner, public ServedShell {
   void execute(const FrontAction& action);
   void take_replies();
   void end_sessions(const KeyEnd& end);
+  void follow_fleet();
   void note_versions(const std::vector<PublishedVersion>& versions);
   void note_engine();
   void note_changes();
   void arm_tick();
   void end_if_drained();
+  void show();
   void watch();
   bool has_stalled_thread();
   std::string why_not_ready() const;
@@ -93,6 +95,7 @@ class NodeServer : public SessionOwner, public ServedShell {
     bool is_leading = false;
     bool is_done = false;
     NodeTrouble trouble = NodeTrouble::kNone;
+    std::vector<gs_Reason> standings;
   };
 
   asio::io_context& io_;

@@ -54,6 +54,7 @@ TEST_F(NodeFleetTest, ADeviceThatIsBarredLosesItsSessions) {
   ASSERT_TRUE(rows_.database.set_device_state("cellar", DeviceState::kDisabled).is_ok());
   ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
   EXPECT_THAT(ends_, ElementsAre(KeyEnd{0, gs_Reason_REASON_REVOKED}, KeyEnd{1, gs_Reason_REASON_INACTIVE}));
+  EXPECT_THAT(fleet_.standings(), ElementsAre(gs_Reason_REASON_REVOKED, gs_Reason_REASON_INACTIVE));
   ASSERT_TRUE(lookup_("attic", &entry_));
   EXPECT_EQ(entry_.refusal, PskRefusal::kRevoked);
   ASSERT_TRUE(lookup_("cellar", &entry_));
