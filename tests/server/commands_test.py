@@ -1556,12 +1556,14 @@ retry_max_ms = 5
         self.assertEqual(clips, (0,), "no version has a clip")
         self.verb("run", "export", "--check", "--out", lineage)
 
-    def test_the_wall_clock_is_read_in_three_places(self):
+    def test_the_wall_clock_is_read_in_four_places(self):
         """All else is by the steady clock: a system clock that jumps ends no session, deadline or window."""
         readers = [path.name for folder in ("server", "runtime", "firmware", "boards")
                    for path in sorted((ROOT / folder).rglob("*.cc"))
                    if re.search(r"system_clock|CLOCK_REALTIME|\btime\(", path.read_text())]
-        self.assertEqual(readers, ["commands.cc", "server.cc", "console.cc"])
+        self.assertEqual(readers, ["engine_findings.cc", "commands.cc", "server.cc", "console.cc"])
+        findings = (ROOT / "server" / "postgresql" / "engine_findings.cc").read_text()
+        self.assertEqual(findings.count("system_clock"), 1, "compared with the engine's, for people, and used no further")
         console = (ROOT / "boards" / "posix" / "console.cc").read_text()
         self.assertEqual(console.count("CLOCK_REALTIME"), 1, "of log lines, and of nothing else")
         server = (ROOT / "server" / "program" / "server.cc").read_text()
