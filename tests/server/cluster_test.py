@@ -102,6 +102,7 @@ class Database:
         standby = self._start("standby", standby_port)
         check(standby.wait_for_line("started streaming WAL", SECONDS_MAX), "\n".join(standby.lines[-9:]))
         self.address = f"host=127.0.0.1 port={self.port} user={durable_peers.ROLE} dbname=postgres"
+        self._wait_for_standby()
 
     def _run(self, *command):
         fleet.command(durable_peers.as_user(command, self.user), str(command[0]), SECONDS_MAX)
@@ -117,6 +118,14 @@ class Database:
         """The primary is away for as long as it takes to start; the standby finds it by itself."""
         self.primary.stop()
         self.primary = self._start("primary", self.port)
+        self._wait_for_standby()
+
+    def _wait_for_standby(self):
+        """Until the primary counts it as synchronous, which is later than the standby's own line says."""
+        end = time.monotonic() + SECONDS_MAX
+        count = "SELECT count(*) FROM pg_stat_replication WHERE sync_state='sync' AND state='streaming'"
+        while self.ask(count).strip() != "1":
+            check(time.monotonic() < end, "the standby did not become synchronous")
 
     def ask(self, statement):
         return fleet.command([self.programs / "psql", "-d", self.address, "-Atc", statement], statement)
