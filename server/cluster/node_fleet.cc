@@ -33,8 +33,12 @@ Objection NodeFleet::begin(const std::vector<EngineFleetRow>& rows) {
   if (Objection objection = read_devices(rows, &read)) {
     return objection;
   }
+  const uint64_t now_ms = now_ms_();
   const std::unique_lock<std::shared_mutex> lock(mutex_);
   for (EnrolledDevice& device : read) {
+    if (now_ms < device.previous_until_ms) {  // a session may begin by the key before
+      windows_.emplace(device.previous_until_ms, device.index);
+    }
     std::string name = device.name;
     devices_.insert_or_assign(std::move(name), std::move(device));
   }

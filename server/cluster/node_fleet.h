@@ -35,7 +35,8 @@ struct KeyEnd {
 
 class NodeFleet {
  public:
-  // now_ms: milliseconds since the epoch, never going back, called from any thread.
+  // now_ms: of the engine's clock, by which windows of keys were set: milliseconds since the epoch, never going back.
+  // Called from any thread.
   explicit NodeFleet(std::function<uint64_t()> now_ms) : now_ms_(std::move(now_ms)) {}
   NodeFleet(const NodeFleet&) = delete;
   NodeFleet& operator=(const NodeFleet&) = delete;

@@ -79,6 +79,21 @@ TEST_F(NodeFleetTest, AReplacedKeyCountsForItsWindow) {
   EXPECT_EQ(entry_.refusal, PskRefusal::kExpired);
 }
 
+// A session may have begun by that key since the start.
+TEST_F(NodeFleetTest, AWindowThatIsOpenAtTheStartEndsToo) {
+  ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), kNowMs + 100).is_ok());
+  uint64_t now_ms = kNowMs;
+  NodeFleet again([&now_ms] { return now_ms; });
+  ASSERT_FALSE(again.begin(rows_.rows()));
+  ASSERT_FALSE(again.take(rows_.rows(), &ends_));  // as each node reads all of it once more
+  ASSERT_TRUE(again.lookup()("attic", &entry_));
+  EXPECT_EQ(entry_.key, fleet_key(1));
+  EXPECT_THAT(again.take_ended_windows(), IsEmpty());
+  now_ms = kNowMs + 100;
+  EXPECT_THAT(again.take_ended_windows(), ElementsAre(0U));
+  EXPECT_THAT(ends_, IsEmpty());
+}
+
 TEST_F(NodeFleetTest, AKeyWithoutAWindowEndsAtOnce) {
   ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), 0).is_ok());
   ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
