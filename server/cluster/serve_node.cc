@@ -139,6 +139,7 @@ PostgresOptions engine_options(const NodeStart& start) {
   options.server = start.config.engine.address;
   options.run = start.stored.plan.run;
   options.node = node_name(start.config.engine);
+  options.release = GS_VERSION;
   options.durability =
       start.config.engine.durability == "storage" ? EngineDurability::kStorage : EngineDurability::kStandby;
   options.deadline_ms = start.config.engine.deadline_ms;
