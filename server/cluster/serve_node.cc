@@ -46,7 +46,7 @@ int read_engine(NodeStart* start, bool* is_away, std::string* cause) {
   start->engine_ahead_ms = report.clock_ms - steady_ms();
   objection = objection ? objection : trouble_of(report, engine.durability);
   objection = objection ? objection : secrecy_of(engine, report);
-  objection = objection ? objection : reader.read_run(&start->stored, &is_there);
+  objection = objection ? objection : reader.read_start(&start->stored, &is_there);
   objection = objection ? objection : reader.finish();
   *is_away = objection && engine.session.is_away();
   if (*is_away) {
