@@ -342,6 +342,23 @@ TEST_F(EnginePostgres, ADeafServerIsGivenUp) {
   EXPECT_FALSE(engine.is_connected());
 }
 
+// A node asks for the keys of its fleet all the time. What it was reached by at its start says nothing of a server that
+// it fails over to. Linux takes 0.0.0.0 for this machine, and it is no address of loopback.
+TEST_F(EnginePostgres, AServerWithoutTlsIsLeft) {
+  PostgresHarness harness(cluster());
+  PostgresOptions options = harness.options("a");
+  options.server = "host=0.0.0.0 port=" + std::to_string(cluster().primary_port()) + " user=gs dbname=postgres";
+  {
+    PostgresEngine engine(harness.io(), options);
+    EXPECT_TRUE(run_until(harness.io(), [&] { return engine.is_connected() || !engine.trouble().empty(); }));
+    EXPECT_FALSE(engine.is_connected());
+    EXPECT_NE(engine.trouble().find("is reached without TLS"), std::string::npos) << engine.trouble();
+  }
+  options.server += " sslmode=disable";  // trusted by the operator's word
+  PostgresEngine engine(harness.io(), options);
+  EXPECT_TRUE(run_until(harness.io(), [&] { return engine.is_connected(); })) << engine.trouble();
+}
+
 // In an address of several it hides none.
 TEST_F(EnginePostgres, ADeafServerIsLeftForTheNextOne) {
   PostgresHarness harness(cluster());
