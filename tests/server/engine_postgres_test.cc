@@ -399,6 +399,24 @@ TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
   EXPECT_EQ(engine.connection_count(), kTrials + 1U);
 }
 
+// As where its disk is full: each connection ends by a call that writes.
+TEST_F(EnginePostgres, AServerThatOnlyReadsIsLeftInPeaceToo) {
+  constexpr int kTrials = 5;
+  PostgresHarness harness(cluster());
+  PostgresEngine engine(harness.io(), harness.options("a"));
+  cluster().ask_primary("ALTER TABLE gradstream.node RENAME TO node_away");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTrials; ++i) {
+    EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
+    EXPECT_EQ(harness.wait(engine, engine.join()).outcome, EngineOutcome::kUnknown);
+    EXPECT_FALSE(engine.is_connected());
+  }
+  // The pauses of AnErrorThatStaysEndsTheConnection.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(750 * 3 / 4));
+  cluster().ask_primary("ALTER TABLE gradstream.node_away RENAME TO node");
+  EXPECT_EQ(harness.wait(engine, engine.join()).outcome, EngineOutcome::kCommitted) << engine.trouble();
+}
+
 // A role that may connect and no more.
 TEST_F(EnginePostgres, ARoleWithoutRightsIsToldWhichItNeeds) {
   PostgresHarness harness(cluster());
