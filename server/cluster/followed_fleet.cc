@@ -41,14 +41,9 @@ void FollowedFleet::take(const EngineReply& reply, uint64_t now_ms) {
       devices.push_back({row.number, row.name, row.content});
     }
   }
-  const Objection unread = fleet_.take(devices, &ends_);
-  if (unread) {  // asked for again, and told of once
-    if (!std::exchange(is_unread_, true)) {
-      log_event("fleet_unreadable"_event, Fields().add("cause", unread.sentence));
-    }
-    return;
+  if (const Objection unread = fleet_.take(devices, &ends_)) {  // a row is asked for again once it has changed
+    log_event("fleet_unreadable"_event, Fields().add("cause", unread.sentence));
   }
-  is_unread_ = false;
   if (reply.fleet.empty()) {
     change_ = reply.fleet_change;
   } else {

@@ -46,7 +46,6 @@ class FollowedFleet {
   EngineTicket ticket_ = 0;
   uint64_t due_ms_ = 0;
   CallPause pause_;
-  bool is_unread_ = false;  // a row that does not read was told of
   std::vector<KeyEnd> ends_;
 };
 

@@ -11,14 +11,19 @@
 namespace gradstream {
 namespace {
 
+// The rows that read. Objects to the first one that does not.
 Objection read_devices(const std::vector<EngineFleetRow>& rows, std::vector<EnrolledDevice>* out) {
-  out->resize(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (Objection objection = read_device({rows[i].number, rows[i].name, rows[i].content}, &(*out)[i])) {
-      return objection;
+  Objection first;
+  out->reserve(rows.size());
+  for (const EngineFleetRow& row : rows) {
+    EnrolledDevice device;
+    if (const Objection unread = read_device({row.number, row.name, row.content}, &device)) {
+      first = first ? first : unread;
+    } else {
+      out->push_back(std::move(device));
     }
   }
-  return {};
+  return first;
 }
 
 }  // namespace
@@ -28,8 +33,12 @@ Objection NodeFleet::begin(const std::vector<EngineFleetRow>& rows) {
   if (Objection objection = read_devices(rows, &read)) {
     return objection;
   }
+  const uint64_t now_ms = now_ms_();
   const std::unique_lock<std::shared_mutex> lock(mutex_);
   for (EnrolledDevice& device : read) {
+    if (now_ms < device.previous_until_ms) {  // a session may begin by the key before
+      windows_.emplace(device.previous_until_ms, device.index);
+    }
     std::string name = device.name;
     devices_.insert_or_assign(std::move(name), std::move(device));
   }
@@ -39,9 +48,7 @@ Objection NodeFleet::begin(const std::vector<EngineFleetRow>& rows) {
 
 Objection NodeFleet::take(const std::vector<EngineFleetRow>& rows, std::vector<KeyEnd>* ends) {
   std::vector<EnrolledDevice> read;
-  if (Objection objection = read_devices(rows, &read)) {
-    return objection;
-  }
+  Objection objection = read_devices(rows, &read);
   for (EnrolledDevice& device : read) {
     const auto known = devices_.find(device.name);  // nobody else writes
     end(known == devices_.end() ? nullptr : &known->second, device, ends);
@@ -49,7 +56,7 @@ Objection NodeFleet::take(const std::vector<EngineFleetRow>& rows, std::vector<K
     std::string name = device.name;
     devices_.insert_or_assign(std::move(name), std::move(device));
   }
-  return {};
+  return objection;
 }
 
 void NodeFleet::end(const EnrolledDevice* before, const EnrolledDevice& after, std::vector<KeyEnd>* ends) {

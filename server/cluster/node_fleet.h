@@ -35,7 +35,8 @@ struct KeyEnd {
 
 class NodeFleet {
  public:
-  // now_ms: milliseconds since the epoch, never going back, called from any thread.
+  // now_ms: of the engine's clock, by which windows of keys were set: milliseconds since the epoch, never going back.
+  // Called from any thread.
   explicit NodeFleet(std::function<uint64_t()> now_ms) : now_ms_(std::move(now_ms)) {}
   NodeFleet(const NodeFleet&) = delete;
   NodeFleet& operator=(const NodeFleet&) = delete;
@@ -43,7 +44,8 @@ class NodeFleet {
   // The devices of the start. Objects to a row that does not read.
   Objection begin(const std::vector<EngineFleetRow>& rows);
   // Rows that have changed, each in place of the one of that name. Handshakes from now on go by them. *ends gets what
-  // they end. After an objection nothing has changed.
+  // they end. Objects to a row that does not read; the others count all the same. Reason: a revocation must not wait
+  // for the row of another device.
   Objection take(const std::vector<EngineFleetRow>& rows, std::vector<KeyEnd>* ends);
   // Devices whose key before a rotation counts no more by now, once each.
   std::vector<uint32_t> take_ended_windows();

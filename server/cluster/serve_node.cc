@@ -31,6 +31,8 @@ struct NodeStart {
   NodeBoard board;
   std::unique_ptr<HttpServer> http;
   EngineStored stored;
+  // So far the engine's clock is ahead of steady_ms(), modulo 2^64. Reason: a machine may begin with a wrong clock.
+  uint64_t engine_ahead_ms = 0;
 };
 
 // One attempt. kExitOk, or *is_away and nothing printed, or an error already printed.
@@ -41,9 +43,10 @@ int read_engine(NodeStart* start, bool* is_away, std::string* cause) {
   bool is_there = false;
   Objection objection = engine.session.open(start->config.engine.address);
   objection = objection ? objection : read_engine_report(engine.session, &report);
+  start->engine_ahead_ms = report.clock_ms - steady_ms();
   objection = objection ? objection : trouble_of(report, engine.durability);
   objection = objection ? objection : secrecy_of(engine, report);
-  objection = objection ? objection : reader.read_run(&start->stored, &is_there);
+  objection = objection ? objection : reader.read_start(&start->stored, &is_there);
   objection = objection ? objection : reader.finish();
   *is_away = objection && engine.session.is_away();
   if (*is_away) {
@@ -88,8 +91,7 @@ int wait_for_engine(NodeStart* start) {
     show_waiting(start, cause);
     pollfd news = {signal_file(), POLLIN, 0};
     ::poll(&news, 1, static_cast<int>(pause.take()));
-    clear_signal_file();
-    static_cast<void>(take_hangup());  // what it would read anew is read at the start
+    clear_signal_file();  // a SIGHUP is heard once the run is served
   }
 }
 
@@ -116,10 +118,11 @@ int take_run(NodeStart* start) {
 
 // Who would come and stay a stranger.
 void warn_of_strangers(const NodeStart& start) {
+  const uint64_t now_ms = start.engine_ahead_ms + steady_ms();
   uint64_t claims = 0;
   for (const EngineFleetRow& row : start.stored.claims) {
     bool is_open = false;
-    const Objection unread = read_claim({row.number, row.name, row.content}, wall_clock_ms(), &is_open);
+    const Objection unread = read_claim({row.number, row.name, row.content}, now_ms, &is_open);
     claims += !unread && is_open ? 1 : 0;
   }
   const ServerConfig& server = start.config.server;
@@ -136,6 +139,7 @@ PostgresOptions engine_options(const NodeStart& start) {
   options.server = start.config.engine.address;
   options.run = start.stored.plan.run;
   options.node = node_name(start.config.engine);
+  options.release = GS_VERSION;
   options.durability =
       start.config.engine.durability == "storage" ? EngineDurability::kStorage : EngineDurability::kStandby;
   options.deadline_ms = start.config.engine.deadline_ms;
@@ -143,8 +147,7 @@ PostgresOptions engine_options(const NodeStart& start) {
 }
 
 int serve_run(NodeStart* start) {
-  const uint64_t epoch_offset_ms = wall_clock_ms() - steady_ms();
-  NodeFleet fleet([epoch_offset_ms] { return epoch_offset_ms + steady_ms(); });
+  NodeFleet fleet([ahead_ms = start->engine_ahead_ms] { return ahead_ms + steady_ms(); });
   if (const Objection objection = fleet.begin(start->stored.devices)) {
     return fail(kExitDatabase, objection.sentence);
   }
@@ -168,7 +171,7 @@ int serve_run(NodeStart* start) {
 }
 
 int serve_until_end(const CommonOptions& options) {
-  NodeStart start{options, {}, {}, {}, {}};
+  NodeStart start{options, {}, {}, {}, {}, 0};
   int code = load(options, &start.config);
   if (code != kExitOk) {
     return code;

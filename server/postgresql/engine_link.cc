@@ -70,6 +70,13 @@ bool send_prepare(PGconn* connection, const EngineStatement& statement) {
   return PQsendPrepare(connection, statement.name, statement.text, 0, nullptr) == 1 && PQpipelineSync(connection) == 1;
 }
 
+// Calls carry keys of devices: a server that is reached without TLS gets none, as no verb sends it any.
+Objection check_way(PGconn* connection, const std::string& address) {
+  const std::string server = PQhostaddr(connection);  // empty: a socket of this machine
+  return check_secrecy(PQsslInUse(connection) != 0, server.empty() ? server : server + ":" + PQport(connection),
+                       address);
+}
+
 }  // namespace
 
 EngineLink::EngineLink(asio::io_context& io, const PostgresOptions& options, LinkOwner& owner)
@@ -193,6 +200,10 @@ std::string EngineLink::words() const {
 // ---- Checks ----
 
 void EngineLink::begin_checks() {
+  if (const Objection exposed = check_way(connection_, options_.server)) {
+    lose(exposed.sentence);
+    return;
+  }
   state_ = State::kChecking;
   give_time(options_.deadline_ms);
   facts_ = EngineFacts();

@@ -158,6 +158,7 @@ void PostgresEngine::give_up(std::deque<Call>* calls) {
 
 void PostgresEngine::on_link_ready() {
   ++connection_count_;
+  settled_at_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(kEngineSettledMs);
   send_waiting();
   tell();
 }
@@ -173,7 +174,7 @@ void PostgresEngine::on_link_answer(const PgAnswer& answer) {
     trouble_ = "the engine has undone a call: " + answer.words + " (SQLSTATE " + answer.sql_state + ")";
   } else if (answer.is_doubtful) {
     trouble_ = "the engine's wait for its standby may have been cut: whether a call is durable is asked again";
-  } else {
+  } else if (std::chrono::steady_clock::now() >= settled_at_) {
     pause_ms_ = kEnginePauseFirstMs;
   }
   reply(std::move(made));

@@ -32,12 +32,15 @@
 
 namespace gradstream {
 
-// Pauses before a new connection: they double from the first to the last one, until a call is answered. So calls that
-// are made again at once do not burden a server that executes none. Reason: a manager of PostgreSQL promotes a standby
-// in a tenth of a second where it can, and a node is to be back two seconds after that. A few nodes that ask once a
-// second do not burden a server that starts.
+// Pauses before a new connection: they double from the first to the last one, until a connection has settled. So calls
+// that are made again at once do not burden a server that executes none. Reason: a manager of PostgreSQL promotes a
+// standby in a tenth of a second where it can, and a node is to be back two seconds after that. A few nodes that ask
+// once a second do not burden a server that starts.
 inline constexpr uint32_t kEnginePauseFirstMs = 50;
 inline constexpr uint32_t kEnginePauseLastMs = 1'000;
+// A connection that is so old when a call is answered has settled, ms. Reason: a server whose disk is full answers what
+// reads, and ends each connection by what writes. Such a node would connect, and say so in its log, ten times a second.
+inline constexpr uint32_t kEngineSettledMs = 5'000;
 // A node's own part of a pause: it leaves out up to a quarter, by its name. Reason: all nodes lose an engine at one
 // moment, and they should not all come back at one.
 uint32_t pause_of_node(uint32_t pause_ms, const std::string& node);
@@ -108,6 +111,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   EngineTicket last_ticket_ = 0;
   bool is_told_soon_ = false;
   uint32_t pause_ms_ = kEnginePauseFirstMs;
+  Time settled_at_;  // when the connection is kEngineSettledMs old
   uint64_t connection_count_ = 0;
   std::string trouble_;
 };

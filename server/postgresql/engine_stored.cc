@@ -27,7 +27,7 @@ std::vector<uint8_t> copy_of(std::span<const uint8_t> bytes) { return {bytes.beg
 
 }  // namespace
 
-Objection EngineReader::read_run(EngineStored* out, bool* is_there) {
+Objection EngineReader::read_start(EngineStored* out, bool* is_there) {
   *out = {};
   Objection objection = session_.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
   objection = objection ? objection : session_.execute("SET LOCAL idle_in_transaction_session_timeout = 600000");
@@ -39,7 +39,15 @@ Objection EngineReader::read_run(EngineStored* out, bool* is_there) {
   objection = read_fleet_rows(session_, &fleet);
   out->devices = std::move(fleet.devices);
   out->claims = std::move(fleet.claims);
-  objection = objection ? objection : read_rows(out);
+  return objection;
+}
+
+Objection EngineReader::read_run(EngineStored* out, bool* is_there) {
+  Objection objection = read_start(out, is_there);
+  if (objection || !*is_there) {
+    return objection;
+  }
+  objection = read_rows(out);
   return objection ? objection : read_open_version(out);
 }
 

@@ -24,7 +24,8 @@ struct EngineStored {
   std::vector<std::vector<uint8_t>> sums;  // of the open version
 };
 
-// All calls see one moment, from read_run() on. What they gave is on the standby once finish() has no objection.
+// All calls see one moment, from read_run() or read_start() on. What they gave is on the standby once finish() has no
+// objection.
 class EngineReader {
  public:
   EngineReader(EngineSession& session, EngineDurability durability) : session_(session), durability_(durability) {}
@@ -32,6 +33,9 @@ class EngineReader {
   Objection read_run(EngineStored* out, bool* is_there);
   // Some of its versions, from this one on, in their order; none: there is none.
   Objection read_versions(uint32_t from, std::vector<PublishedVersion>* out);
+  // The same of what a node begins with: of *out the plan, devices and claims alone. Reason: the open version may have
+  // hundreds of megabytes of sums, and a node that is started under load would wait for them in vain.
+  Objection read_start(EngineStored* out, bool* is_there);
   Objection finish();
 
  private:

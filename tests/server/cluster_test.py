@@ -270,6 +270,7 @@ def check_cluster(place, database, alone):
     nodes = [Node(place, database.address, number, versions) for number in range(1, NODES + 1)]
     for node in nodes:
         balancer_test.wait(node.process, "node_joined")
+    check_status(nodes, engine)
     devices = place.connect(balance(place, nodes))
     check(versions.wait(KILL_AT), "the run trains:\n" + "\n".join(nodes[0].process.lines[-20:]))
     leader = next((node for node in nodes if node.leads()), None)
@@ -289,6 +290,9 @@ def check_cluster(place, database, alone):
     counters = fleet.fields([line for line in stopped.process.lines if "event=counters" in line][-1])
     check(int(counters["updates_accepted"]) > 0, f"devices are spread over the nodes: {counters}")
     check(status == 0, f"SIGTERM ends a node with status {status}:\n" + "\n".join(stopped.process.lines[-20:]))
+    deadline = time.monotonic() + SECONDS_MAX
+    while last.get("/readyz")[0] != 200 and time.monotonic() < deadline:
+        pass  # with the next snapshot
     check(last.get("/readyz") == (200, "ready\n"), str(last.get("/readyz")))
     digest = place.finish(devices, [last.process])
     check(versions.wait(ROUNDS) and not versions.faults, f"nodes differ: {versions.faults}")
@@ -301,6 +305,14 @@ def check_cluster(place, database, alone):
     check(set(range(1, ROUNDS + 1)) <= set(made) and digest == alone[ROUNDS], f"{sorted(made)}, {digest}")
     export(place, database, engine, digest)
     print(f"cluster: devices={DEVICES} versions={ROUNDS} killed_at={killed_at} stopped_at={stopped_at} digests_wrong=0")
+
+
+def check_status(nodes, engine):
+    """Each node tells the engine which release it is of: an upgrade is watched by that."""
+    release = fleet.command([fleet.SERVER, "--version"], "version").split()[-1]
+    lines = fleet.command([fleet.SERVER, "engine", "status", *engine], "engine status").splitlines()
+    told = {said["node"]: said["release"] for said in map(fleet.fields, lines) if "node" in said}
+    check(all(told.get(node.name) == release for node in nodes), f"{told} in place of {release}")
 
 
 def check_metrics(node):

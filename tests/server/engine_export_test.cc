@@ -7,6 +7,7 @@
 
 #include "server/cluster/engine_moves.h"
 #include "server/coordinator/fleet.h"
+#include "server/postgresql/engine_stored.h"
 #include "server/program/replay.h"
 #include "server/store/database_lock.h"
 #include "tests/support/engine_moves_support.h"
@@ -120,6 +121,27 @@ TEST_F(EngineMoves, UpdatesInTheOpenVersionAreClosedOnDemand) {
   ASSERT_NE(back.coordinator, nullptr) << back.error;
   EXPECT_EQ(back.coordinator->digest(), played.closed_digest);
   EXPECT_EQ(back.coordinator->fleet().at(2).row.tally.updates_folded, 3U);
+}
+
+// The sums of a large run are hundreds of megabytes, and the front and the leader read what they need.
+TEST_F(EngineMoves, ANodeBeginsWithoutTheSums) {
+  PlayedRun().write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  EngineSession session(kTestDeadlineMs);
+  ASSERT_EQ(session.open(address_).sentence, "");
+  EngineReader reader(session, EngineDurability::kStandby);
+  EngineStored stored;
+  bool is_there = false;
+  ASSERT_EQ(reader.read_start(&stored, &is_there).sentence, "");
+  EXPECT_TRUE(is_there);
+  EXPECT_EQ(stored.plan.name, "fleet");
+  EXPECT_EQ(stored.devices.size(), kDevices);
+  EXPECT_TRUE(stored.rows.empty() && stored.sums.empty());
+  ASSERT_EQ(reader.finish().sentence, "");
+  ASSERT_EQ(reader.read_run(&stored, &is_there).sentence, "");
+  EXPECT_EQ(stored.devices.size(), kDevices);
+  EXPECT_FALSE(stored.rows.empty() || stored.sums.empty());
+  EXPECT_EQ(reader.finish().sentence, "");
 }
 
 // SQLite would take it for the log of the new database.

@@ -342,6 +342,23 @@ TEST_F(EnginePostgres, ADeafServerIsGivenUp) {
   EXPECT_FALSE(engine.is_connected());
 }
 
+// A node asks for the keys of its fleet all the time. What it was reached by at its start says nothing of a server that
+// it fails over to. Linux takes 0.0.0.0 for this machine, and it is no address of loopback.
+TEST_F(EnginePostgres, AServerWithoutTlsIsLeft) {
+  PostgresHarness harness(cluster());
+  PostgresOptions options = harness.options("a");
+  options.server = "host=0.0.0.0 port=" + std::to_string(cluster().primary_port()) + " user=gs dbname=postgres";
+  {
+    PostgresEngine engine(harness.io(), options);
+    EXPECT_TRUE(run_until(harness.io(), [&] { return engine.is_connected() || !engine.trouble().empty(); }));
+    EXPECT_FALSE(engine.is_connected());
+    EXPECT_NE(engine.trouble().find("is reached without TLS"), std::string::npos) << engine.trouble();
+  }
+  options.server += " sslmode=disable";  // trusted by the operator's word
+  PostgresEngine engine(harness.io(), options);
+  EXPECT_TRUE(run_until(harness.io(), [&] { return engine.is_connected(); })) << engine.trouble();
+}
+
 // In an address of several it hides none.
 TEST_F(EnginePostgres, ADeafServerIsLeftForTheNextOne) {
   PostgresHarness harness(cluster());
@@ -380,6 +397,24 @@ TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
   cluster().ask_primary("ALTER TABLE gradstream.version_away RENAME TO version");
   EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
   EXPECT_EQ(engine.connection_count(), kTrials + 1U);
+}
+
+// As where its disk is full: each connection ends by a call that writes.
+TEST_F(EnginePostgres, AServerThatOnlyReadsIsLeftInPeaceToo) {
+  constexpr int kTrials = 5;
+  PostgresHarness harness(cluster());
+  PostgresEngine engine(harness.io(), harness.options("a"));
+  cluster().ask_primary("ALTER TABLE gradstream.node RENAME TO node_away");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTrials; ++i) {
+    EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
+    EXPECT_EQ(harness.wait(engine, engine.join()).outcome, EngineOutcome::kUnknown);
+    EXPECT_FALSE(engine.is_connected());
+  }
+  // The pauses of AnErrorThatStaysEndsTheConnection.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(750 * 3 / 4));
+  cluster().ask_primary("ALTER TABLE gradstream.node_away RENAME TO node");
+  EXPECT_EQ(harness.wait(engine, engine.join()).outcome, EngineOutcome::kCommitted) << engine.trouble();
 }
 
 // A role that may connect and no more.

@@ -119,7 +119,10 @@ TEST_F(FollowedFleetTest, ARowOfANewerReleaseIsLeftOut) {
   row.content[0] = 99;
   engine_.change_fleet({0, false, row.number, row.name, row.content});
   run_for(2 * kFleetPollMs);
+  revoke(2);
+  run_for(2 * kFleetPollMs);
   EXPECT_EQ(refusal_of(1), PskRefusal::kNone);
+  EXPECT_EQ(refusal_of(2), PskRefusal::kRevoked) << "it holds up no other device";
   revoke(1);  // by this release, over that row
   run_for(2 * kFleetPollMs);
   EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);

@@ -80,6 +80,21 @@ TEST_F(NodeFleetTest, AReplacedKeyCountsForItsWindow) {
   EXPECT_EQ(entry_.refusal, PskRefusal::kExpired);
 }
 
+// A session may have begun by that key since the start.
+TEST_F(NodeFleetTest, AWindowThatIsOpenAtTheStartEndsToo) {
+  ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), kNowMs + 100).is_ok());
+  uint64_t now_ms = kNowMs;
+  NodeFleet again([&now_ms] { return now_ms; });
+  ASSERT_FALSE(again.begin(rows_.rows()));
+  ASSERT_FALSE(again.take(rows_.rows(), &ends_));  // as each node reads all of it once more
+  ASSERT_TRUE(again.lookup()("attic", &entry_));
+  EXPECT_EQ(entry_.key, fleet_key(1));
+  EXPECT_THAT(again.take_ended_windows(), IsEmpty());
+  now_ms = kNowMs + 100;
+  EXPECT_THAT(again.take_ended_windows(), ElementsAre(0U));
+  EXPECT_THAT(ends_, IsEmpty());
+}
+
 TEST_F(NodeFleetTest, AKeyWithoutAWindowEndsAtOnce) {
   ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), 0).is_ok());
   ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
@@ -100,14 +115,18 @@ TEST_F(NodeFleetTest, ADeviceThatComesLaterWaitsForTheNextStart) {
   EXPECT_EQ(entry_.refusal, PskRefusal::kNone);
 }
 
-TEST_F(NodeFleetTest, ARowThatDoesNotReadChangesNothing) {
+// Else one row of a newer release would keep every later revocation from this node.
+TEST_F(NodeFleetTest, ARowThatDoesNotReadHoldsUpNoOther) {
+  ASSERT_TRUE(rows_.database.revoke_device("cellar").is_ok());
   std::vector<EngineFleetRow> rows = rows_.rows();
   rows[0].content[0] = 99;  // the form
-  rows[1].name = "kitchen";
   EXPECT_THAT(fleet_.take(rows, &ends_).sentence, HasSubstr("the row of attic is of another release"));
-  EXPECT_FALSE(lookup_("kitchen", &entry_));
-  EXPECT_TRUE(lookup_("attic", &entry_));
-  EXPECT_THAT(ends_, IsEmpty());
+  ASSERT_TRUE(lookup_("attic", &entry_));
+  EXPECT_EQ(entry_.refusal, PskRefusal::kNone);
+  ASSERT_TRUE(lookup_("cellar", &entry_));
+  EXPECT_EQ(entry_.refusal, PskRefusal::kRevoked);
+  NodeFleet again([] { return kNowMs; });
+  EXPECT_THAT(again.begin(rows).sentence, HasSubstr("the row of attic is of another release"));
 }
 
 }  // namespace
