@@ -1,6 +1,8 @@
 #include "server/cluster/node_fleet.h"
 
+#include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "runtime/wire/claim.h"
@@ -17,7 +19,12 @@ Objection read_devices(const std::vector<EngineFleetRow>& rows, std::vector<Enro
   out->reserve(rows.size());
   for (const EngineFleetRow& row : rows) {
     EnrolledDevice device;
-    if (const Objection unread = read_device({row.number, row.name, row.content}, &device)) {
+    Objection unread = read_device({row.number, row.name, row.content}, &device);
+    if (!unread && device.index >= kNodeDevicesMax) {
+      unread = "the row of " + row.name + " has the index " + std::to_string(device.index) + ", and a node knows " +
+               std::to_string(kNodeDevicesMax) + " devices; restore the last good copy";
+    }
+    if (unread) {
       first = first ? first : unread;
     } else {
       out->push_back(std::move(device));
@@ -39,10 +46,8 @@ Objection NodeFleet::begin(const std::vector<EngineFleetRow>& rows) {
     if (now_ms < device.previous_until_ms) {  // a session may begin by the key before
       windows_.emplace(device.previous_until_ms, device.index);
     }
-    std::string name = device.name;
-    devices_.insert_or_assign(std::move(name), std::move(device));
+    keep(std::move(device));
   }
-  device_count_ = static_cast<uint32_t>(devices_.size());
   return {};
 }
 
@@ -53,10 +58,15 @@ Objection NodeFleet::take(const std::vector<EngineFleetRow>& rows, std::vector<K
     const auto known = devices_.find(device.name);  // nobody else writes
     end(known == devices_.end() ? nullptr : &known->second, device, ends);
     const std::unique_lock<std::shared_mutex> lock(mutex_);
-    std::string name = device.name;
-    devices_.insert_or_assign(std::move(name), std::move(device));
+    keep(std::move(device));
   }
   return objection;
+}
+
+void NodeFleet::keep(EnrolledDevice device) {
+  device_count_ = std::max(device_count_, device.index + 1);
+  std::string name = device.name;
+  devices_.insert_or_assign(std::move(name), std::move(device));
 }
 
 void NodeFleet::end(const EnrolledDevice* before, const EnrolledDevice& after, std::vector<KeyEnd>* ends) {
@@ -78,11 +88,11 @@ void NodeFleet::end(const EnrolledDevice* before, const EnrolledDevice& after, s
 }
 
 std::vector<gs_Reason> NodeFleet::standings() const {
-  std::vector<gs_Reason> all(device_count_, gs_Reason_REASON_NONE);
+  std::vector<gs_Reason> all(device_count_, gs_Reason_REASON_INACTIVE);
   for (const auto& [name, device] : devices_) {
-    if (device.index < all.size() && !device.is_active()) {
-      all[device.index] = device.state == DeviceState::kRevoked ? gs_Reason_REASON_REVOKED : gs_Reason_REASON_INACTIVE;
-    }
+    all[device.index] = device.is_active()                      ? gs_Reason_REASON_NONE
+                        : device.state == DeviceState::kRevoked ? gs_Reason_REASON_REVOKED
+                                                                : gs_Reason_REASON_INACTIVE;
   }
   return all;
 }
@@ -111,12 +121,7 @@ bool NodeFleet::find_psk(std::string_view identity, PskEntry* out) const {
   if (found == devices_.end() && split_identity(identity, &name, &generation)) {
     found = devices_.find(name);
   }
-  if (found == devices_.end() || !find_key(found->second, generation, now_ms_(), out)) {
-    return false;
-  }
-  const bool is_late = found->second.index >= device_count_ && out->refusal == PskRefusal::kNone;
-  out->refusal = is_late ? PskRefusal::kInactive : out->refusal;
-  return true;
+  return found != devices_.end() && find_key(found->second, generation, now_ms_(), out);
 }
 
 }  // namespace gradstream

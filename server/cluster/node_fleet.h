@@ -5,8 +5,7 @@
 // Reason for a copy: a storm of handshakes asks the engine nothing, no handshake waits for it, and devices get in while
 // it is away. A device takes some 300 bytes. What commands change is followed (server/cluster/followed_fleet.h).
 //
-// The devices of a node are those of its start, since its front counts them. A device that is enrolled later is turned
-// away as one that is pending, until the node is started again.
+// Who is enrolled while a node runs is taken in as who was there at its start.
 #ifndef GRADSTREAM_SERVER_CLUSTER_NODE_FLEET_H_
 #define GRADSTREAM_SERVER_CLUSTER_NODE_FLEET_H_
 
@@ -33,6 +32,10 @@ struct KeyEnd {
   friend bool operator==(const KeyEnd&, const KeyEnd&) = default;
 };
 
+// Devices of a fleet, at most. Reason: a row that says more is damaged, and memory for each index below it is made. An
+// engine is for a million devices or ten.
+inline constexpr uint32_t kNodeDevicesMax = 50'000'000;
+
 class NodeFleet {
  public:
   // now_ms: of the engine's clock, by which windows of keys were set: milliseconds since the epoch, never going back.
@@ -52,13 +55,15 @@ class NodeFleet {
   // For any thread; the fleet outlives it. True and *out: as of the server's (server/program/keyring.h). Claims are
   // unknown to a node.
   PskLookup lookup() const;
-  // Of each device of the start, by its enrolment index: why it takes no part, NONE where it does.
+  // Of each device by its enrolment index: why it takes no part, NONE where it does. A device whose row does not read
+  // is as one that is disabled.
   std::vector<gs_Reason> standings() const;
-  // Of the start, in any state.
+  // In any state, up to the last enrolment index.
   uint32_t device_count() const { return device_count_; }
 
  private:
   bool find_psk(std::string_view identity, PskEntry* out) const;
+  void keep(EnrolledDevice device);
   void end(const EnrolledDevice* before, const EnrolledDevice& after, std::vector<KeyEnd>* ends);
 
   const std::function<uint64_t()> now_ms_;

@@ -42,8 +42,8 @@ class FixedEnrolment : public Enrolment {
 
 class FollowedRun {
  public:
-  // The run stands at version 0. device_count: the same on all nodes, whatever the fleet has become, since the record
-  // of version 0 may have it. Asserts that check_cluster_run() has no objection.
+  // The run stands at version 0. device_count: as the node knows the fleet. Nodes may differ in it: no digest of a run
+  // that check_cluster_run() takes depends on it. Asserts that this has no objection.
   FollowedRun(const RunParameters& parameters, uint32_t device_count);
   FollowedRun(const FollowedRun&) = delete;  // the ledger refers to the parameters and the enrolment beside it
   FollowedRun& operator=(const FollowedRun&) = delete;

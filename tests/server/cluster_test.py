@@ -176,15 +176,14 @@ class Place:
             (self.home / f"{index}.gsd").write_bytes(balancer_test.SHARD[:-128] + samples)
 
     def connect(self, port):
-        devices = []
-        for index in range(DEVICES):
-            device = fleet.Process(f"device-{index}", [
-                fleet.CLIENT, "--server", f"127.0.0.1:{port}", "--identity",
-                self.home / "identities" / f"device-{index}.identity", "--data", self.home / f"{index}.gsd", "--state",
-                "none", "--retry-ms", 10, "--no-floors", "--until-finished"])
-            self.stack.callback(device.stop)
-            devices.append(device)
-        return devices
+        return [self.dial(f"device-{index}", f"{index}.gsd", port) for index in range(DEVICES)]
+
+    def dial(self, name, shard, port):
+        device = fleet.Process(name, [
+            fleet.CLIENT, "--server", f"127.0.0.1:{port}", "--identity", self.home / "identities" / f"{name}.identity",
+            "--data", self.home / shard, "--state", "none", "--retry-ms", 10, "--no-floors", "--until-finished"])
+        self.stack.callback(device.stop)
+        return device
 
     def finish(self, devices, servers):
         """The digest that all of them end with."""
@@ -271,7 +270,8 @@ def check_cluster(place, database, alone):
     for node in nodes:
         balancer_test.wait(node.process, "node_joined")
     check_status(nodes, engine)
-    devices = place.connect(balance(place, nodes))
+    port = balance(place, nodes)
+    devices = place.connect(port)
     check(versions.wait(KILL_AT), "the run trains:\n" + "\n".join(nodes[0].process.lines[-20:]))
     leader = next((node for node in nodes if node.leads()), None)
     check(leader is not None, "one node leads")
@@ -298,7 +298,7 @@ def check_cluster(place, database, alone):
     check(versions.wait(ROUNDS) and not versions.faults, f"nodes differ: {versions.faults}")
     check_metrics(last)
     check(last.leads(), "the last node leads")
-    check_fleet(last, engine)
+    check_fleet(place, last, engine, port, digest)
     check_trouble(last, database)
     made = {version: alone[version] for version in versions.digests}
     check(versions.digests == made, f"one server makes {made}, nodes made {versions.digests}")
@@ -324,11 +324,16 @@ def check_metrics(node):
     check(metrics["gradstream_node_trouble"] == "0", "no trouble")
 
 
-def check_fleet(node, engine):
+def check_fleet(place, node, engine, port, digest):
     """What a verb changes beside the engine comes to a node that runs."""
     fleet.command([fleet.SERVER, "device", "revoke", "device-0", *engine], "device revoke")
     said = balancer_test.wait(node.process, "device_state")
     check((said["device"], said["state"]) == ("device-0", "revoked"), str(said))
+    identity = place.home / "identities" / "late.identity"
+    fleet.command([fleet.SERVER, "device", "add", "late", "--out", identity, *engine], "device add")
+    said = balancer_test.wait(node.process, "device_added")
+    check((said["device"], said["index"]) == ("late", str(DEVICES)), str(said))
+    check(place.finish([place.dial("late", "0.gsd", port)], [node.process]) == digest, "who is new has the model")
 
 
 def check_trouble(node, database):

@@ -15,10 +15,9 @@ namespace {
 
 constexpr uint32_t kDevices = 4;
 
-void fold(FollowedRun* run, uint32_t device) {
+void fold(FollowedRun* run, uint32_t device, size_t value_count) {
   const RunParameters& p = run->parameters();
-  const std::vector<Real> values =
-      draw_values(size_t{p.local->local_step_count} * p.local->direction_count, device + 1, 0.1F);
+  const std::vector<Real> values = draw_values(value_count, device + 1, 0.1F);
   FoldInput input;
   input.owner = p.owner_of(device);
   input.base_version = run->version();
@@ -27,6 +26,11 @@ void fold(FollowedRun* run, uint32_t device) {
   input.values = values;
   input.device = device;
   ASSERT_EQ(run->ledger().add_fold(input), Status::kOk);
+}
+
+void fold(FollowedRun* run, uint32_t device) {
+  const RunParameters& p = run->parameters();
+  fold(run, device, size_t{p.local->local_step_count} * p.local->direction_count);
 }
 
 PublishedVersion published(const VersionRecord& record) {
@@ -60,6 +64,27 @@ TEST(FollowedRun, FollowsWhatAnotherNodeHasMade) {
     EXPECT_EQ(follower.ledger().digest(), maker.ledger().digest());
   }
   EXPECT_TRUE(follower.is_done());
+}
+
+// A node that has started since a device was enrolled knows a larger fleet. Runs of means have its size in version 0.
+TEST(FollowedRun, TheSizeOfTheFleetIsInNoDigest) {
+  RunParameters means = tangent_parameters();
+  means.local->solver = SolverId::kProjection;
+  means.local->correction_form = CorrectionForm::kLocal;
+  ASSERT_TRUE(means.has_mean());
+  ASSERT_FALSE(check_cluster_run(means)) << check_cluster_run(means).sentence;
+  FollowedRun before(means, kDevices);
+  FollowedRun after(means, kDevices + 3);
+  EXPECT_EQ(after.ledger().digest(), before.ledger().digest());
+  for (uint32_t version = 1; version <= 3; ++version) {
+    FollowedRun& maker = version == 2 ? after : before;
+    FollowedRun& follower = version == 2 ? before : after;
+    fold(&maker, version - 1, means.model->shape.size());
+    const VersionRecord record = maker.close();
+    ASSERT_EQ(maker.begin(record), Status::kOk);
+    ASSERT_EQ(follower.follow(published(record)), Status::kOk);
+    EXPECT_EQ(follower.ledger().digest(), maker.ledger().digest());
+  }
 }
 
 // Sums that two nodes have made apart come to the record of one.

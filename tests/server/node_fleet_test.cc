@@ -101,18 +101,14 @@ TEST_F(NodeFleetTest, AKeyWithoutAWindowEndsAtOnce) {
   EXPECT_THAT(ends_, ElementsAre(KeyEnd{0, gs_Reason_REASON_NONE}));
 }
 
-// The front counts the devices of the start.
-TEST_F(NodeFleetTest, ADeviceThatComesLaterWaitsForTheNextStart) {
+TEST_F(NodeFleetTest, ADeviceThatComesLaterTakesPart) {
   ASSERT_TRUE(rows_.database.add_device("kitchen", fleet_key(4), kNowMs, DeviceState::kActive).is_ok());
   ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
-  EXPECT_EQ(fleet_.device_count(), 2U);
+  EXPECT_EQ(fleet_.device_count(), 3U);
+  EXPECT_THAT(fleet_.standings(), ElementsAre(gs_Reason_REASON_NONE, gs_Reason_REASON_INACTIVE, gs_Reason_REASON_NONE));
   ASSERT_TRUE(lookup_("kitchen", &entry_));
-  EXPECT_EQ(entry_.refusal, PskRefusal::kInactive);
-  NodeFleet again([] { return kNowMs; });
-  ASSERT_FALSE(again.begin(rows_.rows()));
-  EXPECT_EQ(again.device_count(), 3U);
-  ASSERT_TRUE(again.lookup()("kitchen", &entry_));
   EXPECT_EQ(entry_.refusal, PskRefusal::kNone);
+  EXPECT_TRUE(ends_.empty());
 }
 
 // Else one row of a newer release would keep every later revocation from this node.
@@ -127,6 +123,14 @@ TEST_F(NodeFleetTest, ARowThatDoesNotReadHoldsUpNoOther) {
   EXPECT_EQ(entry_.refusal, PskRefusal::kRevoked);
   NodeFleet again([] { return kNowMs; });
   EXPECT_THAT(again.begin(rows).sentence, HasSubstr("the row of attic is of another release"));
+}
+
+// Memory for each index below it would be made.
+TEST_F(NodeFleetTest, AnIndexThatNoFleetHasIsDamage) {
+  std::vector<EngineFleetRow> rows = rows_.rows();
+  rows[0].number = UINT32_MAX;
+  EXPECT_THAT(fleet_.take(rows, &ends_).sentence, HasSubstr("the row of attic has the index 4294967295"));
+  EXPECT_EQ(fleet_.standings().size(), 2U);
 }
 
 }  // namespace
