@@ -37,7 +37,7 @@ def margin_names(lines) -> set:
         if match := re.match(rf"(?:{DECLARES}) (\w+)", line):
             names.add(match[1])
         elif re.match(r"(?!static_assert|__attribute__)\w", line):
-            names.update(re.findall(r"(\w+)\s*$", re.split(r"[(={;\[]", line)[0]))
+            names.update(re.findall(r"\b([A-Za-z_]\w*)\s*$", re.split(r"[(={;\[]", line)[0]))
     return names - {"struct"}
 
 

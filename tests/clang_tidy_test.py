@@ -77,6 +77,12 @@ def defined_names(text: str) -> set:
     return set(re.findall(r'^(?:extern "C" )?\w[\w:<>,*& ]*[ *&](\w+)\(', bare, re.M)) - own_names(bare)
 
 
+def enumerators(text: str) -> dict:
+    """Name -> all of the enumeration, of those whose names stand in no scope of their own."""
+    blocks = re.findall(r"^enum (?!class|struct)[^;{]*\{.*?^\};", text, re.M | re.S)
+    return {name: block for block in blocks for name in re.findall(r"^\s+(k\w+)", block, re.M)}
+
+
 def numbered(text: str, headers: str, number: int, twice: set) -> tuple:
     """(the unit's text with the names of its own numbered, those that keep their form because they may mean something
     else too: what a header declares, members, and functions of which each program has one of several)."""
@@ -98,6 +104,7 @@ class Command(NamedTuple):
     folders: dict   # option and folder of headers -> None, in order
     named: set      # macros of the project that the units and their headers name
     headers: set    # all that they include, in lower case
+    enumerators: dict
 
     @staticmethod
     def of(path: str, words: str, text: str) -> "Command":
@@ -108,7 +115,7 @@ class Command(NamedTuple):
         folders = dict.fromkeys(re.findall(r" (-I ?\S+|-isystem \S+)", words))
         flags = " ".join(re.sub(r" (?:-D\S+|-I ?\S+|-isystem \S+)", "", words).split())
         included = set(re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)', text.lower(), re.M))
-        return Command(flags, macros, folders, set(re.findall(r"\bGS_\w+", text)), included)
+        return Command(flags, macros, folders, set(re.findall(r"\bGS_\w+", text)), included, enumerators(text))
 
     def sees(self, macro: str) -> bool:
         """Whether it may matter to the units: they name it, or include a library whose macros begin so."""
@@ -119,12 +126,14 @@ class Command(NamedTuple):
         """Whether the units of both may be compiled by one command."""
         lacking = [self.sees(name) for name in other.macros.keys() - self.macros.keys()]
         lacking += [other.sees(name) for name in self.macros.keys() - other.macros.keys()]
+        pairs = ((self.macros, other.macros), (self.enumerators, other.enumerators))
         return self.flags == other.flags and not any(lacking) and \
-            all(self.macros[name] == other.macros[name] for name in self.macros.keys() & other.macros.keys())
+            all(ours[name] == theirs[name] for ours, theirs in pairs for name in ours.keys() & theirs.keys())
 
     def add(self, other: "Command") -> "Command":
         return Command(self.flags, {**self.macros, **other.macros}, {**self.folders, **other.folders},
-                       self.named | other.named, self.headers | other.headers)
+                       self.named | other.named, self.headers | other.headers,
+                       {**self.enumerators, **other.enumerators})
 
     def line(self) -> str:
         return " ".join([self.flags, *(f"-D{name}{value}" for name, value in self.macros.items()), *self.folders])
@@ -226,6 +235,9 @@ def self_test() -> int:
         (" -DGS_ALL=1", plain, " -DGS_ALL=2", plain, False),
         (" -DASIO_ALONE", '#include "asio.hpp"\n', "", "#include <vector>\n", True),
         (" -DASIO_ALONE", '#include "asio.hpp"\n', "", "#include <asio/ip/tcp.hpp>\n", False),
+        ("", "enum Exit : int {\n  kOk = 0,\n};\n", "", "enum Exit : int {\n  kOk = 0,\n};\n", True),
+        ("", "enum Exit : int {\n  kOk = 0,\n};\n", "", "enum ExitCode {\n  kOk = 0,\n};\n", False),
+        ("", "enum class A : int {\n  kOk = 0,\n};\n", "", "enum class B {\n  kOk = 0,\n};\n", True),
     ]
     faults = []
     for one, one_text, other, other_text, wanted in commands:
@@ -243,9 +255,12 @@ def self_test() -> int:
         ("namespace {\n[[gnu::used]] int f() { return 1; }\n}  // namespace\n", set()),
         ("int main() {\n}\n", {"main"}),
         ('#define F 1\n#include "f.h"\n', {ALONE}),
+        ("namespace {\nconst char text[] = R(\nDEFAULT 0;\n)\";\n}  // namespace\nint f() { return 0; }\n", {"f"}),
     ]
     faults += [f"{text!r} keeps {names}" for text, wanted in units
                if (names := numbered(text, "", 1, twice)[1]) != wanted]
+    faults += [f"{text!r} becomes {other!r}" for text, _ in units
+               if re.search(rf"\b\d+{NUMBER}", other := numbered(text, "", 1, twice)[0])]
     print(f"{len(commands)} pairs of commands and {len(units)} units, {len(faults)} faults", *faults, sep="\n")
     return 1 if faults else 0
 

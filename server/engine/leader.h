@@ -143,22 +143,22 @@ class Leader {
   uint64_t renew_ms_ = 0;
   uint64_t term_ = 0;
   uint64_t held_term_ = 0;  // the newest that was this node's, by an answer that waits for the standby
-  bool is_leading_ = false;
   Ending ending_;
+  bool is_leading_ = false;
   NodeTrouble trouble_ = NodeTrouble::kNone;
   bool is_behind_ = true;  // versions are to be read before anything is decided
   bool is_over_ = false;   // the version that stands here is not the open one, by a look that does not wait
+  bool is_stale_planted_ = false;
   Round round_;
   // The version that is being closed and published.
   Trigger trigger_ = Trigger::kNone;
-  bool is_merging_ = false;  // its sums are being read
-  SumPlace sums_after_;      // up to which they are merged
+  bool is_merging_ = false;     // its sums are being read
+  bool is_publishing_ = false;  // until it is known whether that happened
+  SumPlace sums_after_;         // up to which they are merged
   VersionRecord next_;
   PublishedVersion next_bytes_;
   uint64_t next_sum_count_ = 0;
-  bool is_publishing_ = false;  // until it is known whether that happened
-  uint64_t publish_term_ = 0;   // what was made in a term ends with it: the engine may have other sums by the next one
-  bool is_stale_planted_ = false;
+  uint64_t publish_term_ = 0;  // what was made in a term ends with it: the engine may have other sums by the next one
 };
 
 }  // namespace gradstream

@@ -256,7 +256,7 @@ Objection read_device(const FleetCopy::Row& row, EnrolledDevice* out) {
 
 Objection read_claim(const FleetCopy::Row& row, uint64_t now_ms, bool* is_open) {
   ClaimColumns columns;
-  const Objection objection = read_content(row, &columns);
+  Objection objection = read_content(row, &columns);
   *is_open = !objection && columns.is_ended == 0 && now_ms < columns.expires_ms;
   return objection;
 }
