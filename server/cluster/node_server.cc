@@ -237,6 +237,7 @@ void NodeServer::note_changes() {
   if (!told_.is_caught_up && front_.is_serving()) {
     told_.is_caught_up = true;
     told_.version = front_.run().version();
+    show();
     log_event("node_joined"_event, Fields()
                                        .add("node", node_)
                                        .add("version", uint64_t{told_.version})

@@ -269,6 +269,7 @@ def check_cluster(place, database, alone):
     nodes = [Node(place, database.address, number, versions) for number in range(1, NODES + 1)]
     for node in nodes:
         balancer_test.wait(node.process, "node_joined")
+        check(node.get("/readyz") == (200, "ready\n"), "a balancer sends devices to who has joined")
     check_status(nodes, engine)
     port = balance(place, nodes)
     devices = place.connect(port)
