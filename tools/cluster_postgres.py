@@ -62,6 +62,10 @@ class Pair:
                 f"port={','.join(str(self._network.port(name, PORT)) for name in both)} user={durable_peers.ROLE} "
                 "dbname=postgres target_session_attrs=read-write sslmode=disable connect_timeout=5")
 
+    def pid(self, name):
+        """Of the process that has started all others of this machine's server."""
+        return self._servers[name].pid
+
     def _one(self, name):
         return (f"host={self._network.address(name)} port={self._network.port(name, PORT)} user={durable_peers.ROLE} "
                 "dbname=postgres connect_timeout=5")

@@ -124,7 +124,7 @@ needs_of() {
       case ${1:-} in
         manifold) echo "$native peers" ;;
         server) echo "$native numpy$([[ " $* " != *" --durable-peers "* ]] || echo ' durable')" ;;
-        engine) echo "$native engine" ;;
+        cluster | engine) echo "$native engine" ;;
         async | difference | parameters | round) echo "$native numpy" ;;
         powercut) echo "$native numpy $(has_riscv "$@" && echo riscv || echo 'board rp2040')" ;;
         *) echo "$native numpy board rp2040" ;;

@@ -160,9 +160,11 @@ class Node:
         settings = {"server.listen": f"{network.address(self.name)}:{network.port(self.name, PORT)}",
                     "server.http_listen": f"{network.address(self.name)}:{network.port(self.name, HTTP)}",
                     "server.http_token_file": cluster.home / "token",
-                    "server.balancers": f'["{network.address("lb")}"]', "engine.node": self.name,
+                    "engine.node": self.name,
                     "engine.address": cluster.engine.address,
                     "engine.durability": "standby" if cluster.is_synchronous else "storage"}
+        if cluster.is_balanced:
+            settings["server.balancers"] = f'["{network.address("lb")}"]'
         words = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         self.process = fleet.Process(self.name, network.on(self.name, [
             fleet.SERVER, "serve", "--config", cluster.config, *words]), cluster.versions.note)
@@ -196,6 +198,8 @@ class Node:
 
 class Cluster:
     """All of it, in a folder. Whoever has made it calls start()."""
+
+    is_balanced = True
 
     def __init__(self, home, stack, arguments):
         self.home, self.stack, self.arguments = home, stack, arguments
