@@ -228,7 +228,10 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (trouble_ != NodeTrouble::kNone) {
     return reply.ticket == versions_ticket_ || reply.ticket == loads_.ticket || reply.ticket == ticket_;
   }
-  silence_.since_ms = reply.outcome == EngineOutcome::kUnknown ? silence_.since_ms : now_ms;
+  // An engine whose disk is full reads on. So while a batch's call is under way, that alone ends the silence.
+  if (reply.outcome != EngineOutcome::kUnknown && (phase_ == Phase::kReady || reply.ticket == ticket_)) {
+    silence_.since_ms = now_ms;
+  }
   if (reply.ticket == versions_ticket_) {
     versions_ticket_ = 0;
     take_versions(reply, now_ms);

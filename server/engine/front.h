@@ -60,7 +60,8 @@ inline constexpr uint64_t kVersionPollMs = 100;
 inline constexpr uint64_t kSealedPollMs = 20;
 
 // An engine that has answered nothing for so long is away, ms: devices are then told to come later, and wait no more.
-// Reason: a fail-over that a manager of PostgreSQL does at once is over by then, and a device waits longer for an Ack.
+// So is one that has not answered a batch for so long, whatever it reads meanwhile. Reason: a fail-over that a manager
+// of PostgreSQL does at once is over by then, and a device waits longer for an Ack.
 inline constexpr uint64_t kEngineAwayMs = 2000;
 
 struct FrontAction {
@@ -131,7 +132,7 @@ class Front {
 
   const FollowedRun& run() const { return run_; }
   const FrontCounters& counters() const { return counters_; }
-  // Whether the engine has answered nothing for longer than kEngineAwayMs.
+  // Whether the engine has answered nothing for longer than kEngineAwayMs, or not the batch's call that is under way.
   bool is_engine_away() const { return silence_.is_away; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
@@ -186,7 +187,7 @@ class Front {
   };
   // Of the engine.
   struct Silence {
-    uint64_t since_ms = 0;  // when it answered last, or the front began
+    uint64_t since_ms = 0;  // when it answered last what devices wait for, or the front began
     bool is_away = false;   // it has lasted for longer than kEngineAwayMs
   };
   using Decisions = std::map<uint32_t, Decision>;  // by device
