@@ -242,6 +242,10 @@ void NodeServer::note_changes() {
                                        .add("version", uint64_t{told_.version})
                                        .add_hex("digest", front_.run().ledger().digest()));
   }
+  if (front_.counters().fences > told_.fences && is_log_due(&told_.fenced_ms)) {
+    told_.fences = front_.counters().fences;
+    log_event("node_fenced"_event, Fields().add("node", node_).add("fences", told_.fences));
+  }
   if (front_.run().is_done() && !std::exchange(told_.is_done, true)) {
     log_event("run_finished"_event,
               Fields().add("version", uint64_t{front_.run().version()}).add("cause", "round_count"));

@@ -35,7 +35,7 @@ class AwayEngine : public EngineNode {
   EngineTicket join() override {
     ++join_count;
     EngineReply reply = made();
-    reply.front.epoch = 1;
+    reply.front.epoch = ++epoch;  // also where its answer is lost
     return answer(reply);
   }
   EngineTicket load(const std::vector<uint32_t>& devices) override {
@@ -53,6 +53,11 @@ class AwayEngine : public EngineNode {
     if (is_full) {
       return answer({});
     }
+    if (batch.epoch != epoch && !is_away) {
+      reply.outcome = EngineOutcome::kCut;
+      reply.front.epoch = epoch;
+      return answer(reply);
+    }
     reply.front.epoch = batch.epoch;
     reply.front.batch = batch.number;
     if (batch.number > 1) {
@@ -62,9 +67,9 @@ class AwayEngine : public EngineNode {
     first_.ticket = ++call_count;
     return call_count;
   }
-  EngineTicket resolve(uint64_t epoch, uint64_t) override {
+  EngineTicket resolve(uint64_t, uint64_t) override {
     EngineReply reply = made();
-    reply.front.epoch = epoch + 1;
+    reply.front.epoch = ++epoch;
     return answer(is_full ? EngineReply() : reply);
   }
   EngineTicket take_lease() override { return answer(made()); }
@@ -84,6 +89,7 @@ class AwayEngine : public EngineNode {
 
   bool is_away = true;
   bool is_full = false;  // its disk: it reads, and writes nothing
+  uint64_t epoch = 0;    // of the node's front; whoever else joins by its name raises it
   size_t join_count = 0;
   size_t call_count = 0;
   size_t load_max = 0;
@@ -556,6 +562,52 @@ TEST(Front, AnEngineThatWritesNothingIsAwayHoweverItReads) {
   node.is_full = false;
   run_until(now_ms + 2 * kCallPauseLastMs);
   EXPECT_FALSE(front.is_engine_away());
+}
+
+// Two nodes of one name fence each other. The epochs that a node has begun itself are no fence, though it may not know
+// of them.
+TEST(Front, CountsTheJoinsOfAnotherNodeByItsName) {
+  const RunParameters parameters = scalar_parameters();
+  AwayEngine node;
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kTestDevices, node);
+  uint64_t now_ms = 1000;
+  const auto run_for = [&](uint64_t ms) {
+    for (const uint64_t end_ms = now_ms + ms; now_ms < end_ms; now_ms += 10) {
+      for (const EngineReply& reply : node.take_replies()) {
+        EXPECT_TRUE(front.on_reply(reply, now_ms));
+      }
+      front.on_tick(now_ms);
+    }
+  };
+  const auto say = [&](uint32_t device) {
+    DeviceMessage hello = {};
+    hello.which_body = gs_DeviceMessage_hello_tag;
+    hello.body.hello = good_hello(20);
+    hello.body.hello.lost_task_sequence = 1;  // its row changes
+    front.on_message(device + 1, device, hello, now_ms);
+    run_for(100);
+  };
+  front.start(now_ms);
+  run_for(10'000);
+  ASSERT_GT(node.join_count, 5U) << "each of them has begun an epoch";
+  node.is_away = false;
+  run_for(2 * kCallPauseLastMs);
+  say(0);
+  EXPECT_EQ(front.counters().batches, 1U);
+  EXPECT_EQ(front.counters().fences, 0U);
+  node.epoch += kLateJoinsMax;  // they come late
+  say(1);
+  EXPECT_EQ(front.counters().fences, 0U);
+  ++node.epoch;
+  say(2);
+  EXPECT_EQ(front.counters().fences, 1U);
+  EXPECT_EQ(front.counters().batches, 3U) << "it has joined again";
+  node.is_full = true;
+  say(3);
+  node.is_full = false;
+  run_for(2 * kCallPauseLastMs);
+  EXPECT_EQ(front.counters().batches, 4U);
+  EXPECT_EQ(front.counters().fences, 1U) << "a batch of unknown outcome was asked for";
 }
 
 // A batch that has left waits for its outcome: to say anything of it would be a guess.
