@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ class NodeFleet {
   PskLookup lookup() const;
   // Of each device of the start, by its enrolment index: why it takes no part, NONE where it does.
   std::vector<gs_Reason> standings() const;
+  // Of all devices, in any state.
+  std::set<std::string> names() const;
   // Of the start, in any state.
   uint32_t device_count() const { return device_count_; }
 

@@ -179,6 +179,9 @@ void NodeServer::follow_fleet() {
 
 void NodeServer::take_replies() {
   const uint64_t now_ms = steady_ms();
+  if (std::exchange(told_.connections, engine_.connection_count()) != engine_.connection_count()) {
+    followed_fleet_.on_connection();
+  }
   bool has_fleet_news = false;
   for (const EngineReply& reply : engine_.take_replies()) {
     if (front_.on_reply(reply, now_ms)) {
@@ -260,7 +263,12 @@ void NodeServer::note_changes() {
 }
 
 NodeTrouble NodeServer::trouble() const {
-  return front_.trouble() != NodeTrouble::kNone ? front_.trouble() : leader_.trouble();
+  for (const NodeTrouble one : {front_.trouble(), leader_.trouble()}) {
+    if (one != NodeTrouble::kNone) {
+      return one;
+    }
+  }
+  return followed_fleet_.trouble();
 }
 
 void NodeServer::arm_tick() {
