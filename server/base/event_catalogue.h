@@ -192,6 +192,12 @@ inline constexpr EventRow kEvents[] = {
      "the fleet of its engine alone, and turns them away",
      "enrol them by gradstream device add, and start the nodes again, one after the other",
      "how-to/engine.md#serve-by-it"},
+    {"node_fenced", LogLevel::kWarn,
+     "another node has joined by the name of this one, `fences` times so far; each goes on only until the other joins, "
+     "and judges anew what it had",
+     "give each node a name of its own (engine.node; without it the machine's name counts); one line behind a node "
+     "that was killed needs nothing",
+     "how-to/engine.md#serve-by-it"},
     {"node_joined", LogLevel::kInfo, "the node has read the run up to `version`, and devices get work from it", "",
      "how-to/engine.md#serve-by-it"},
     {"node_trouble", LogLevel::kError,

@@ -41,6 +41,7 @@ class MemoryFleet : public FleetHome {
   // The engine's clock, as far as this machine's has gone on since.
   uint64_t now_ms() const override;
   FleetCommit commit() override;
+  bool is_of_nodes() const override { return true; }
   void add_place(OutputLine* line) const override;
   // Whether the last commit() was too late for its rows.
   bool is_beaten() const { return is_beaten_; }

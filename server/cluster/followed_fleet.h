@@ -3,18 +3,22 @@
 //   read_fleet() every kFleetPollMs --rows--> NodeFleet --> handshakes from now on
 //                                                 '-------> take_ends(): sessions that count no more
 //
-// What is read is what has changed: each change has a number, and a row that of its last one. Where the numbers go
-// back, the engine was restored to an earlier time, and all rows are read again.
+// What is read is what has changed: each change has a number, and a row that of its last one. All rows are read again
+// at each connection to the engine. A fleet never loses a device, and its numbers only grow. Where it is otherwise, the
+// engine was restored to an earlier time, and the node is in trouble: it would let devices in that were revoked.
 #ifndef GRADSTREAM_SERVER_CLUSTER_FOLLOWED_FLEET_H_
 #define GRADSTREAM_SERVER_CLUSTER_FOLLOWED_FLEET_H_
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "server/cluster/node_fleet.h"
 #include "server/engine/call_pause.h"
 #include "server/engine/engine.h"
+#include "server/engine/node_trouble.h"
 
 namespace gradstream {
 
@@ -25,14 +29,19 @@ inline constexpr uint64_t kFleetPollMs = 250;
 class FollowedFleet {
  public:
   // Both outlive it.
-  FollowedFleet(EngineNode& engine, NodeFleet& fleet) : engine_(engine), fleet_(fleet) {}
+  FollowedFleet(EngineNode& engine, NodeFleet& fleet) : engine_(engine), fleet_(fleet), unseen_(fleet.names()) {}
 
   // now_ms: of the node's own clock, which never goes back.
   void on_tick(uint64_t now_ms);
   // False: the reply is to no call of this one.
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
-  // UINT64_MAX: a reply is awaited.
-  uint64_t next_tick_ms() const { return ticket_ == 0 ? due_ms_ : UINT64_MAX; }
+  // UINT64_MAX: a reply is awaited, or the engine was restored.
+  uint64_t next_tick_ms() const { return ticket_ == 0 && trouble_ == NodeTrouble::kNone ? due_ms_ : UINT64_MAX; }
+  // There is another connection to the engine. All rows are read again. Reason: an engine that was restored since may
+  // have come to the same number by other changes.
+  void on_connection();
+  // kRestored: it asks nothing any more.
+  NodeTrouble trouble() const { return trouble_; }
   // Of all changes since the last call.
   std::vector<KeyEnd> take_ends() { return std::exchange(ends_, {}); }
 
@@ -42,8 +51,12 @@ class FollowedFleet {
   EngineNode& engine_;
   NodeFleet& fleet_;
   FleetPlace place_;
-  uint64_t change_ = 0;  // the last one that was read of
   EngineTicket ticket_ = 0;
+  bool is_old_ = false;           // what is under way was asked by the connection before
+  uint64_t known_ = 0;            // the last change whose rows were read: the standby has it
+  std::set<std::string> unseen_;  // devices that this reading has not come to yet; some 100 bytes each
+  bool is_whole_ = false;         // it has come to its end, and follows changes
+  NodeTrouble trouble_ = NodeTrouble::kNone;
   uint64_t due_ms_ = 0;
   CallPause pause_;
   std::vector<KeyEnd> ends_;

@@ -97,6 +97,14 @@ std::vector<gs_Reason> NodeFleet::standings() const {
   return all;
 }
 
+std::set<std::string> NodeFleet::names() const {
+  std::set<std::string> all;
+  for (const auto& [name, device] : devices_) {  // nobody else writes
+    all.insert(all.end(), name);
+  }
+  return all;
+}
+
 std::vector<uint32_t> NodeFleet::take_ended_windows() {
   std::vector<uint32_t> devices;
   const uint64_t now_ms = now_ms_();

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -58,6 +59,8 @@ class NodeFleet {
   // Of each device by its enrolment index: why it takes no part, NONE where it does. A device whose row does not read
   // is as one that is disabled.
   std::vector<gs_Reason> standings() const;
+  // Of all devices, in any state.
+  std::set<std::string> names() const;
   // In any state, up to the last enrolment index.
   uint32_t device_count() const { return device_count_; }
 

@@ -179,6 +179,9 @@ void NodeServer::follow_fleet() {
 
 void NodeServer::take_replies() {
   const uint64_t now_ms = steady_ms();
+  if (std::exchange(told_.connections, engine_.connection_count()) != engine_.connection_count()) {
+    followed_fleet_.on_connection();
+  }
   bool has_fleet_news = false;
   for (const EngineReply& reply : engine_.take_replies()) {
     if (front_.on_reply(reply, now_ms)) {
@@ -243,6 +246,10 @@ void NodeServer::note_changes() {
                                        .add("version", uint64_t{told_.version})
                                        .add_hex("digest", front_.run().ledger().digest()));
   }
+  if (front_.counters().fences > told_.fences && is_log_due(&told_.fenced_ms)) {
+    told_.fences = front_.counters().fences;
+    log_event("node_fenced"_event, Fields().add("node", node_).add("fences", told_.fences));
+  }
   if (front_.run().is_done() && !std::exchange(told_.is_done, true)) {
     log_event("run_finished"_event,
               Fields().add("version", uint64_t{front_.run().version()}).add("cause", "round_count"));
@@ -257,7 +264,12 @@ void NodeServer::note_changes() {
 }
 
 NodeTrouble NodeServer::trouble() const {
-  return front_.trouble() != NodeTrouble::kNone ? front_.trouble() : leader_.trouble();
+  for (const NodeTrouble one : {front_.trouble(), leader_.trouble()}) {
+    if (one != NodeTrouble::kNone) {
+      return one;
+    }
+  }
+  return followed_fleet_.trouble();
 }
 
 void NodeServer::arm_tick() {

@@ -94,6 +94,9 @@ class NodeServer : public SessionOwner, public ServedShell {
     bool is_away = false;       // the engine
     bool is_leading = false;
     bool is_done = false;
+    uint64_t connections = 0;  // to the engine, that were made
+    uint64_t fences = 0;       // of the front's counters
+    uint64_t fenced_ms = 0;    // when the last line of them was
     NodeTrouble trouble = NodeTrouble::kNone;
     std::vector<gs_Reason> standings;
   };

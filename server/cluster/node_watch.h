@@ -67,6 +67,7 @@ void visit_node_counters(const NodeSnapshot& s, Visit&& visit) {
   visit("batches_cut", "Batches that came behind the end of their version.", s.front.cuts);
   visit("batches_in_conflict", "Batches with a device that another node had served.", s.front.conflicts);
   visit("batches_unknown", "Batches whose answer was lost, and that were asked for.", s.front.unknowns);
+  visit("node_fences", "Times that another node has joined by the name of this one.", s.front.fences);
   visit("verdicts_anew", "Messages that were judged once more.", s.front.judged_anew);
   visit("leases_won", "Times that this node became the leader.", s.leader.terms);
   visit("versions_published", "Versions that this node has published.", s.leader.published);

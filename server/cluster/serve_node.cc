@@ -41,6 +41,7 @@ int read_engine(NodeStart* start, bool* is_away, std::string* cause) {
   EngineReport report;
   EngineReader reader(engine.session, engine.durability);
   bool is_there = false;
+  engine.session.call_before_waits([] { notify_manager("WATCHDOG=1"); });
   Objection objection = engine.session.open(start->config.engine.address);
   objection = objection ? objection : read_engine_report(engine.session, &report);
   start->engine_ahead_ms = report.clock_ms - steady_ms();

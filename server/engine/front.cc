@@ -228,7 +228,10 @@ bool Front::on_reply(const EngineReply& reply, uint64_t now_ms) {
   if (trouble_ != NodeTrouble::kNone) {
     return reply.ticket == versions_ticket_ || reply.ticket == loads_.ticket || reply.ticket == ticket_;
   }
-  silence_.since_ms = reply.outcome == EngineOutcome::kUnknown ? silence_.since_ms : now_ms;
+  // An engine whose disk is full reads on. So while a batch's call is under way, that alone ends the silence.
+  if (reply.outcome != EngineOutcome::kUnknown && (phase_ == Phase::kReady || reply.ticket == ticket_)) {
+    silence_.since_ms = now_ms;
+  }
   if (reply.ticket == versions_ticket_) {
     versions_ticket_ = 0;
     take_versions(reply, now_ms);
@@ -394,9 +397,25 @@ bool Front::is_behind(const EngineReply& reply) const {
   }
   const FrontRow& row = reply.front;
   const uint32_t open_version =
-      phase_ == Phase::kCommitting ? std::max(told_.open_version, batch_.open_version) : told_.open_version;
-  return row.open_version < open_version || row.epoch < told_.epoch ||
-         (row.epoch == told_.epoch && row.batch < told_.batch);
+      phase_ == Phase::kCommitting ? std::max(told_.row.open_version, batch_.open_version) : told_.row.open_version;
+  return row.open_version < open_version || row.epoch < told_.row.epoch ||
+         (row.epoch == told_.row.epoch && row.batch < told_.row.batch);
+}
+
+// An epoch that no call of this front can have begun is of another node by its name.
+void Front::note_epoch(const EngineReply& reply) {
+  const bool begins = phase_ == Phase::kJoining || phase_ == Phase::kResolving;
+  if (reply.outcome == EngineOutcome::kUnknown) {
+    told_.lost_joins += begins ? 1 : 0;
+    return;
+  }
+  const uint64_t own = begins && reply.outcome != EngineOutcome::kConflict ? 1 : 0;
+  const uint64_t known = told_.row.epoch + own;
+  const uint64_t more = reply.front.epoch > known && told_.row.epoch > 0 ? reply.front.epoch - known : 0;
+  counters_.fences += more > told_.lost_joins ? 1 : 0;
+  told_.lost_joins -= std::min(told_.lost_joins, more);
+  told_.lost_joins = own > 0 ? std::min(told_.lost_joins, kLateJoinsMax) : told_.lost_joins;
+  told_.row = reply.front;
 }
 
 void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
@@ -404,8 +423,8 @@ void Front::on_batch_reply(const EngineReply& reply, uint64_t now_ms) {
     break_off(NodeTrouble::kRestored);
     return;
   }
-  if (phase_ != Phase::kReloading && reply.outcome != EngineOutcome::kUnknown) {
-    told_ = reply.front;
+  if (phase_ != Phase::kReloading) {
+    note_epoch(reply);
   }
   if (!is_answered(reply)) {
     pause_.begin(now_ms);

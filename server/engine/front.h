@@ -60,8 +60,13 @@ inline constexpr uint64_t kVersionPollMs = 100;
 inline constexpr uint64_t kSealedPollMs = 20;
 
 // An engine that has answered nothing for so long is away, ms: devices are then told to come later, and wait no more.
-// Reason: a fail-over that a manager of PostgreSQL does at once is over by then, and a device waits longer for an Ack.
+// So is one that has not answered a batch for so long, whatever it reads meanwhile. Reason: a fail-over that a manager
+// of PostgreSQL does at once is over by then, and a device waits longer for an Ack.
 inline constexpr uint64_t kEngineAwayMs = 2000;
+
+// Calls of its own that a front has to expect after a later one was answered, each of which begins an epoch. Reason: a
+// call that is lost takes the engine's deadline, and the engine ends it before that.
+inline constexpr uint64_t kLateJoinsMax = 2;
 
 struct FrontAction {
   SessionId session = 0;
@@ -76,6 +81,7 @@ struct FrontCounters {
   uint64_t conflicts = 0;
   uint64_t unknowns = 0;     // batches whose outcome nobody knew at first
   uint64_t judged_anew = 0;  // decisions, after a cut, a conflict or a new version
+  uint64_t fences = 0;       // answers by which another node has joined by this one's name
   uint64_t tasks_issued = 0;
   uint64_t updates_accepted = 0;
   uint64_t updates_refused = 0;
@@ -131,7 +137,7 @@ class Front {
 
   const FollowedRun& run() const { return run_; }
   const FrontCounters& counters() const { return counters_; }
-  // Whether the engine has answered nothing for longer than kEngineAwayMs.
+  // Whether the engine has answered nothing for longer than kEngineAwayMs, or not the batch's call that is under way.
   bool is_engine_away() const { return silence_.is_away; }
   // Sessions that may go on when the front can.
   size_t ready_count() const { return ready_.size(); }
@@ -184,9 +190,13 @@ class Front {
     std::vector<gs_Reason> standings;  // why a device is refused, by its enrolment index
     uint32_t active_count = 0;         // that take part
   };
+  struct Told {
+    FrontRow row;             // as the engine said it last: what it has from then on, or has lost
+    uint64_t lost_joins = 0;  // calls that may have begun an epoch beyond that
+  };
   // Of the engine.
   struct Silence {
-    uint64_t since_ms = 0;  // when it answered last, or the front began
+    uint64_t since_ms = 0;  // when it answered last what devices wait for, or the front began
     bool is_away = false;   // it has lasted for longer than kEngineAwayMs
   };
   using Decisions = std::map<uint32_t, Decision>;  // by device
@@ -213,6 +223,7 @@ class Front {
   void take_versions(const EngineReply& reply, uint64_t now_ms);
   bool is_answered(const EngineReply& reply) const;
   bool is_behind(const EngineReply& reply) const;
+  void note_epoch(const EngineReply& reply);
   void call_again();
   void send_loads();
   void take_loads(const EngineReply& reply, uint64_t now_ms);
@@ -267,9 +278,9 @@ class Front {
   EngineTicket ticket_ = 0;  // of the phase's call
   CallPause pause_;          // before that is made again
   FrontRow front_;           // as the engine said it last, and the versions that were read since
-  FrontRow told_;            // as the engine said it last: what it has from then on, or has lost
-  EngineBatch batch_;        // the one under way ...
-  Decisions flight_;         // ... and what it is made of
+  Told told_;
+  EngineBatch batch_;  // the one under way ...
+  Decisions flight_;   // ... and what it is made of
   Decisions gathered_;
   Loads loads_;
   CallPause version_pause_;

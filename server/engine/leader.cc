@@ -12,7 +12,8 @@ Leader::Leader(const RunParameters& parameters, uint32_t device_count, EngineNod
 // ---- Calls ----
 
 void Leader::on_tick(uint64_t now_ms) {
-  if (is_broken()) {
+  ending_.is_given_up = ending_.is_given_up || now_ms >= ending_.until_ms;
+  if (is_broken() || ending_.is_given_up) {
     return;
   }
   if (ending_.is_begun && !is_closing()) {
@@ -47,6 +48,7 @@ void Leader::renew(uint64_t now_ms) {
 
 void Leader::drain(uint64_t now_ms) {
   ending_.is_begun = true;
+  ending_.until_ms = now_ms + kEndSilenceMs;
   on_tick(now_ms);
 }
 
@@ -102,6 +104,9 @@ bool Leader::on_reply(const EngineReply& reply, uint64_t now_ms) {
     take(reply, now_ms);
   } else {
     return false;
+  }
+  if (ending_.is_begun && reply.outcome != EngineOutcome::kUnknown) {
+    ending_.until_ms = now_ms + kEndSilenceMs;
   }
   on_tick(now_ms);
   return true;

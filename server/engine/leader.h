@@ -47,6 +47,9 @@ inline constexpr uint64_t kLeaseLookMs = 100;
 inline constexpr size_t kLeaseCallsMax = 4;
 // A leader looks at the progress of the open version so often, ms. Reason: a tenth of a second is short beside a round.
 inline constexpr uint64_t kProgressPollMs = 100;
+// A leader that ends waits so long for an engine that answers nothing, ms. Reason: a fail-over that a manager of
+// PostgreSQL does at once is over by then. A lease that is not given back runs out a second later.
+inline constexpr uint64_t kEndSilenceMs = 2000;
 
 struct LeaderCounters {
   uint64_t terms = 0;      // leases that this node has won
@@ -68,20 +71,23 @@ class Leader {
   void on_tick(uint64_t now_ms);
   // UINT64_MAX: a reply is awaited, or the leader is broken or drained.
   uint64_t next_tick_ms() const {
-    if (is_broken() || (ending_.is_begun && !is_closing())) {
-      return is_broken() ? UINT64_MAX : ending_.pause.due_ms();
+    if (is_drained()) {
+      return UINT64_MAX;
     }
-    return std::min(renew_ms_, may_call() ? due_ms_ : UINT64_MAX);
+    if (ending_.is_begun && !is_closing()) {
+      return std::min(ending_.pause.due_ms(), ending_.until_ms);
+    }
+    return std::min({renew_ms_, may_call() ? due_ms_ : UINT64_MAX, ending_.until_ms});
   }
   // The fleet has changed: so many devices take part. An update_goal of all means these.
   void on_fleet(uint32_t active_count) { round_.active_count = active_count; }
   // The node ends: a version that is being closed is published, the lease is given back, and none is taken any more.
   // Another node then leads after kLeaseLookMs. Where the answer to a look was lost, the lease may be held and run out.
   void drain(uint64_t now_ms);
-  // Whether that has happened, or the leader is broken. While the engine is away it does not: whoever asks has a
-  // deadline.
+  // Whether that has happened, or the leader is broken, or the engine has answered nothing for kEndSilenceMs. The next
+  // leader then waits for the end of the lease, and goes on with a version that is sealed.
   bool is_drained() const {
-    return is_broken() ||
+    return is_broken() || ending_.is_given_up ||
            (ending_.is_begun && !is_leading_ && ticket_ == 0 && ending_.ticket == 0 && lease_tickets_.empty());
   }
   // Whether the last answer of the engine was that this node holds the lease.
@@ -107,6 +113,8 @@ class Leader {
     bool is_begun = false;
     EngineTicket ticket = 0;  // of the lease's return under way; 0: none is
     CallPause pause;
+    uint64_t until_ms = UINT64_MAX;  // it waits for an engine that is silent
+    bool is_given_up = false;        // that came
   };
 
   // Whether the next call but for the lease is this leader's to make.

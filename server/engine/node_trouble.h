@@ -26,8 +26,9 @@ constexpr const char* sentence_of(NodeTrouble trouble) {
              "node.";
     case NodeTrouble::kRestored:
       return "the engine lacks what it had told this node is committed: its database was restored to an earlier time, "
-             "or it failed over to a standby that was behind. Updates that were acknowledged are missing. Bring back "
-             "the newest state of the database; where there is none, end this run and begin another one.";
+             "or it failed over to a standby that was behind. Updates that were acknowledged are missing, or changes "
+             "of the fleet. Bring back the newest state of the database; where there is none, end this run and begin "
+             "another one.";
   }
   return "";
 }

@@ -135,6 +135,7 @@ Objection EngineSession::open(const std::string& server) {
   }
   PQfinish(std::exchange(connection_, nullptr));
   is_away_ = is_doubtful_ = false;
+  before_wait_();
   connection_ = connect_to_any(server, deadline_ms_);
   if (PQstatus(connection_) != CONNECTION_OK || PQsetnonblocking(connection_, 1) != 0) {
     return fail_away("cannot be reached", "Correct the address, or start the server.");
@@ -166,6 +167,7 @@ Objection EngineSession::ask(const char* statement, const PgParameters& paramete
 
 // Takes all results of what was sent.
 Objection EngineSession::finish(PgResult* rows, std::string* cell) {
+  before_wait_();
   const SteadyTime end = end_after(deadline_ms_);
   const std::string remedy = "Look whether its server and its synchronous standby run, and then ask again.";
   if (!send_until(connection_, end)) {

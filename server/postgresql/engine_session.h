@@ -5,8 +5,10 @@
 #define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "server/base/objection.h"
 #include "server/postgresql/pg_values.h"
@@ -33,6 +35,9 @@ class EngineSession {
   EngineSession(const EngineSession&) = delete;
   EngineSession& operator=(const EngineSession&) = delete;
 
+  // Called before each wait, which is the deadline at most. Reason: a service manager counts the silence of a node that
+  // asks a slow engine one thing after another.
+  void call_before_waits(std::function<void()> before_wait) { before_wait_ = std::move(before_wait); }
   // server: as libpq takes it, key=value or a URI. Blocks for the deadline at most, beside libpq's look-up of a name.
   Objection open(const std::string& server);
   // The statements in their order, as one transaction where they begin none. *cell: of the last result that has rows,
@@ -56,6 +61,7 @@ class EngineSession {
   static void on_notice(void* self, const pg_result* notice);
 
   const uint32_t deadline_ms_;
+  std::function<void()> before_wait_ = [] {};
   pg_conn* connection_ = nullptr;
   bool is_away_ = false;
   bool is_doubtful_ = false;

@@ -191,6 +191,11 @@ int check_node(const Config& config, ServeUse use) {
     return fail(kExitConfig, "engine.node is empty, and this machine's name is none of a node: " + unnamed.sentence +
                                  "; set engine.node");
   }
+  if (config.engine.deadline_ms > kNodeDeadlineMaxMs) {
+    return fail(kExitConfig, "engine.deadline_ms is " + std::to_string(config.engine.deadline_ms) +
+                                 ", and a node waits for its engine for " + std::to_string(kNodeDeadlineMaxMs) +
+                                 " ms at most, so that the service manager sees that it lives; set no more than that");
+  }
   if (const Objection objection = config.has_run ? check_cluster_run(config.run) : Objection()) {
     return fail(kExitConfig, "[run] " + objection.sentence);
   }

@@ -388,6 +388,11 @@ int device_ask_for_key(FleetHome& fleet, const std::string& name, uint32_t windo
   if (const int code = finish_change(fleet, {}); code != kExitOk) {
     return code;
   }
+  if (fleet.is_of_nodes()) {
+    warn(
+        "nodes ask no device for a key, and the request waits for a single server; beside nodes gradstream device "
+        "rotate --out makes the new key");
+  }
   OutputLine()
       .add("device", name)
       .add("identity", identity_of_generation(name, device.generation + 1))
@@ -508,6 +513,11 @@ int claim_add(FleetHome& fleet, const ClaimOptions& claim) {
   }
   if (const int code = finish_change(fleet, {{claim.out}, ""}); code != kExitOk) {
     return code;
+  }
+  if (fleet.is_of_nodes()) {
+    warn(
+        "nodes let nobody in by a claim, and it waits for a single server; beside nodes gradstream device add and "
+        "device import enrol devices");
   }
   OutputLine()
       .add("claim", row.name)

@@ -160,6 +160,10 @@ void visit_engine_fields(Config& c, Visit&& visit) {
   visit("deadline_ms", c.deadline_ms, 1000U, 86400000U);
 }
 
+// Of engine.deadline_ms where a node serves, ms. Reason: a node that begins says nothing during one wait, and the
+// service ends one that says nothing for WatchdogSec=60 (operations/debian/gradstream.service). Half of that.
+inline constexpr uint32_t kNodeDeadlineMaxMs = 30'000;
+
 // Of a node's name, bytes. Reason: as long as a machine's name is at most, on a line of the log.
 inline constexpr size_t kNodeNameMax = 63;
 // The name that this node has: engine.node, or that of the machine.

@@ -43,6 +43,8 @@ class FleetHome {
   virtual uint64_t now_ms() const = 0;
   // Behind a change of database(), and before anything of it is printed.
   virtual FleetCommit commit() = 0;
+  // Whether it is nodes that serve it. They let nobody in by a claim, and ask no device for a new key.
+  virtual bool is_of_nodes() const { return false; }
   // Adds the pair of a verb's output that says where the fleet is.
   virtual void add_place(OutputLine* line) const = 0;
 

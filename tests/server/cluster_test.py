@@ -241,6 +241,8 @@ def check_start(place, database):
            f"server.export_dir={place.home}")
     refuse(place, EXIT_CONFIG, "without a blank", "--set", f"engine.address={database.address}", "--set",
            'engine.node="an import"')
+    refuse(place, EXIT_CONFIG, "30000 ms at most", "--set", f"engine.address={database.address}", "--set",
+           "engine.deadline_ms=30001")
     away = Node(place, f"host=127.0.0.1 port={fleet.free_port()}", 0, Versions())
     balancer_test.wait(away.process, "engine_away")
     deadline = time.monotonic() + SECONDS_MAX

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/postgresql/engine_session.h"
+
 namespace gradstream {
 namespace {
 
@@ -34,6 +36,16 @@ TEST(EngineAddress, KeysLeaveTheMachineByTlsAlone) {
   }
   EXPECT_EQ(check_secrecy(false, away, "host=db1 sslmode=disable").sentence, "") << "by name";
   EXPECT_EQ(check_secrecy(false, away, "postgresql://gs@db1/fleet?sslmode=disable").sentence, "");
+}
+
+// A node's service manager ends a process that says nothing for a while.
+TEST(EngineSession, SaysBeforeEachWaitThatItWaits) {
+  EngineSession session(1'000);
+  int waits = 0;
+  session.call_before_waits([&waits] { ++waits; });
+  EXPECT_TRUE(session.open("host=/nonexistent dbname=x"));
+  EXPECT_TRUE(session.is_away());
+  EXPECT_EQ(waits, 1);
 }
 
 }  // namespace

@@ -135,7 +135,10 @@ TEST_F(EngineFleetVerbs, ADeviceLivesInTheEngine) {
   told = fleet("device rotate a --out " + folder_.file("a2.identity"));
   EXPECT_THAT(told.text, StartsWith("device=a identity=a~1 identity_file="));
   EXPECT_TRUE(has_key_of("a2.identity", "a"));
-  EXPECT_THAT(fleet("device rotate b --by-device").text, HasSubstr("key_change=waiting"));
+  told = fleet("device rotate b --by-device");
+  EXPECT_EQ(told.code, kExitOk);
+  EXPECT_THAT(told.text, HasSubstr("key_change=waiting"));
+  EXPECT_THAT(told.text, HasSubstr("nodes ask no device for a key"));
   EXPECT_THAT(fleet("device show b").text, HasSubstr(" key_change=waiting since_ms="));
   EXPECT_EQ(fleet("device disable a").text, "device=a state=disabled\n");
   EXPECT_EQ(fleet("device revoke a --format json").text, "{\"device\":\"a\",\"state\":\"revoked\"}\n");
@@ -153,7 +156,9 @@ TEST_F(EngineFleetVerbs, ADeviceLivesInTheEngine) {
 }
 
 TEST_F(EngineFleetVerbs, AClaimLivesInTheEngine) {
-  EXPECT_EQ(fleet("claim add batch --count-max 3 --out " + folder_.file("batch.claim")).code, kExitOk);
+  const ToldAnswer told = fleet("claim add batch --count-max 3 --out " + folder_.file("batch.claim"));
+  EXPECT_EQ(told.code, kExitOk);
+  EXPECT_THAT(told.text, HasSubstr("nodes let nobody in by a claim"));
   EXPECT_THAT(fleet("claim list").text, StartsWith("claim=batch state=\"open\" count_used=0 count_max=3 expires_ms="));
   EXPECT_EQ(fleet("claim add batch --out " + folder_.file("again.claim")).code, kExitNotFound);
   EXPECT_FALSE(is_there("again.claim"));

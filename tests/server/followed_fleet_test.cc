@@ -98,8 +98,8 @@ TEST_F(FollowedFleetTest, AnAnswerThatIsLostIsAskedForAgain) {
   EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);
 }
 
-// Its numbers begin anew, below those that the node has read.
-TEST_F(FollowedFleetTest, ARestoredFleetIsReadAnew) {
+// A revocation is gone, and the numbers of changes go back.
+TEST_F(FollowedFleetTest, AFleetThatGoesBackIsTrouble) {
   const std::unique_ptr<EngineNode> other = engine_.connect("other");
   other->take_lease();  // the transaction behind which all is lost
   run_for(100);
@@ -107,10 +107,54 @@ TEST_F(FollowedFleetTest, ARestoredFleetIsReadAnew) {
   revoke(1);
   run_for(2 * kFleetPollMs);
   EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);
+  EXPECT_EQ(followed_.trouble(), NodeTrouble::kNone);
   engine_.fail_over(1);
-  revoke(2);
-  run_for(6 * kFleetPollMs);
-  EXPECT_EQ(refusal_of(2), PskRefusal::kRevoked);
+  run_for(2 * kFleetPollMs);
+  EXPECT_EQ(followed_.trouble(), NodeTrouble::kRestored);
+  EXPECT_EQ(followed_.next_tick_ms(), UINT64_MAX) << "it asks nothing any more";
+  EXPECT_EQ(refusal_of(1), PskRefusal::kRevoked);
+}
+
+// Other changes have brought it to the same number since, and a device is gone.
+TEST_F(FollowedFleetTest, AFleetThatLacksADeviceIsTrouble) {
+  for (const bool is_lacking : {false, true}) {
+    FakeEngine engine{FakeEngineOptions()};
+    const std::unique_ptr<EngineNode> node = engine.connect("node");
+    FollowedFleet followed(*node, fleet_);
+    uint64_t now_ms = 1;
+    const auto run = [&] {
+      for (const uint64_t end_ms = now_ms + 4 * kFleetPollMs; now_ms < end_ms; ++now_ms) {
+        engine.advance(now_ms);
+        for (const EngineReply& reply : node->take_replies()) {
+          EXPECT_TRUE(followed.on_reply(reply, now_ms));
+        }
+        followed.on_tick(now_ms);
+      }
+    };
+    for (uint32_t index = 0; index < kDevices; ++index) {
+      const EngineFleetRow row = rows_.rows()[is_lacking && index == kDevices - 1 ? 0 : index];
+      engine.change_fleet({0, false, row.number, row.name, row.content});
+    }
+    followed.on_connection();
+    run();
+    EXPECT_EQ(followed.trouble(), is_lacking ? NodeTrouble::kRestored : NodeTrouble::kNone);
+  }
+}
+
+// What was asked by the connection before says nothing of the engine as it is now.
+TEST_F(FollowedFleetTest, EachConnectionReadsAllRows) {
+  for (uint32_t index = 0; index < kDevices; ++index) {
+    change(index);
+  }
+  run_for(2 * kFleetPollMs);
+  const uint32_t calls = calls_;
+  EXPECT_GE(calls, kDevices / 2);
+  followed_.on_tick(now_ms_ + kFleetPollMs);  // a call is under way
+  followed_.on_connection();
+  run_for(2 * kFleetPollMs);
+  EXPECT_GE(calls_ - calls, kDevices / 2);
+  EXPECT_EQ(followed_.trouble(), NodeTrouble::kNone);
+  EXPECT_THAT(followed_.take_ends(), IsEmpty());
 }
 
 TEST_F(FollowedFleetTest, ARowOfANewerReleaseIsLeftOut) {

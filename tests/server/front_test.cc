@@ -35,7 +35,7 @@ class AwayEngine : public EngineNode {
   EngineTicket join() override {
     ++join_count;
     EngineReply reply = made();
-    reply.front.epoch = 1;
+    reply.front.epoch = ++epoch;  // also where its answer is lost
     return answer(reply);
   }
   EngineTicket load(const std::vector<uint32_t>& devices) override {
@@ -50,6 +50,14 @@ class AwayEngine : public EngineNode {
   EngineTicket commit(const EngineBatch& batch) override {
     batch_max = std::max(batch_max, batch.changes.size());
     EngineReply reply = made();
+    if (is_full) {
+      return answer({});
+    }
+    if (batch.epoch != epoch && !is_away) {
+      reply.outcome = EngineOutcome::kCut;
+      reply.front.epoch = epoch;
+      return answer(reply);
+    }
     reply.front.epoch = batch.epoch;
     reply.front.batch = batch.number;
     if (batch.number > 1) {
@@ -59,7 +67,11 @@ class AwayEngine : public EngineNode {
     first_.ticket = ++call_count;
     return call_count;
   }
-  EngineTicket resolve(uint64_t, uint64_t) override { return answer(made()); }
+  EngineTicket resolve(uint64_t, uint64_t) override {
+    EngineReply reply = made();
+    reply.front.epoch = ++epoch;
+    return answer(is_full ? EngineReply() : reply);
+  }
   EngineTicket take_lease() override { return answer(made()); }
   EngineTicket release_lease(uint64_t) override { return answer(made()); }
   EngineTicket read_fleet(const FleetPlace&) override { return answer(made()); }
@@ -76,6 +88,8 @@ class AwayEngine : public EngineNode {
   }
 
   bool is_away = true;
+  bool is_full = false;  // its disk: it reads, and writes nothing
+  uint64_t epoch = 0;    // of the node's front; whoever else joins by its name raises it
   size_t join_count = 0;
   size_t call_count = 0;
   size_t load_max = 0;
@@ -508,6 +522,92 @@ TEST(Front, DevicesAreAnsweredWhileTheEngineIsAway) {
   node.settle();
   EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
   EXPECT_EQ(engine.engine().row(1).accepted.task_sequence, 1U);
+}
+
+// Its reads are answered all the time, and a device waits for what is written.
+TEST(Front, AnEngineThatWritesNothingIsAwayHoweverItReads) {
+  const RunParameters parameters = scalar_parameters();
+  AwayEngine node;
+  node.is_away = false;
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kTestDevices, node);
+  uint64_t now_ms = 1000;
+  const auto run_until = [&](uint64_t end_ms) {
+    for (; now_ms < end_ms; now_ms += 10) {
+      for (const EngineReply& reply : node.take_replies()) {
+        EXPECT_TRUE(front.on_reply(reply, now_ms));
+      }
+      front.on_tick(now_ms);
+    }
+  };
+  front.start(now_ms);
+  run_until(now_ms + 2 * kEngineAwayMs);
+  EXPECT_FALSE(front.is_engine_away()) << "nothing is to be written";
+  node.is_full = true;
+  DeviceMessage hello = {};
+  hello.which_body = gs_DeviceMessage_hello_tag;
+  hello.body.hello = good_hello(20);
+  hello.body.hello.lost_task_sequence = 1;  // its row changes
+  front.on_message(1, 1, hello, now_ms);
+  const uint64_t full_ms = now_ms;
+  run_until(full_ms + kEngineAwayMs);
+  EXPECT_EQ(front.counters().unknowns, 1U);
+  EXPECT_FALSE(front.is_engine_away());
+  EXPECT_TRUE(front.take_actions().empty());
+  run_until(full_ms + kEngineAwayMs + 100);
+  EXPECT_TRUE(front.is_engine_away());
+  front.on_message(2, 2, hello, now_ms);
+  const std::vector<FrontAction> told = front.take_actions();
+  ASSERT_EQ(told.size(), 1U) << "at once";
+  EXPECT_EQ(told[0].reason, gs_Reason_REASON_STORAGE);
+  node.is_full = false;
+  run_until(now_ms + 2 * kCallPauseLastMs);
+  EXPECT_FALSE(front.is_engine_away());
+}
+
+// Two nodes of one name fence each other. The epochs that a node has begun itself are no fence, though it may not know
+// of them.
+TEST(Front, CountsTheJoinsOfAnotherNodeByItsName) {
+  const RunParameters parameters = scalar_parameters();
+  AwayEngine node;
+  Front front({7, 0, parameters_digest(parameters, 0)}, parameters, kTestDevices, node);
+  uint64_t now_ms = 1000;
+  const auto run_for = [&](uint64_t ms) {
+    for (const uint64_t end_ms = now_ms + ms; now_ms < end_ms; now_ms += 10) {
+      for (const EngineReply& reply : node.take_replies()) {
+        EXPECT_TRUE(front.on_reply(reply, now_ms));
+      }
+      front.on_tick(now_ms);
+    }
+  };
+  const auto say = [&](uint32_t device) {
+    DeviceMessage hello = {};
+    hello.which_body = gs_DeviceMessage_hello_tag;
+    hello.body.hello = good_hello(20);
+    hello.body.hello.lost_task_sequence = 1;  // its row changes
+    front.on_message(device + 1, device, hello, now_ms);
+    run_for(100);
+  };
+  front.start(now_ms);
+  run_for(10'000);
+  ASSERT_GT(node.join_count, 5U) << "each of them has begun an epoch";
+  node.is_away = false;
+  run_for(2 * kCallPauseLastMs);
+  say(0);
+  EXPECT_EQ(front.counters().batches, 1U);
+  EXPECT_EQ(front.counters().fences, 0U);
+  node.epoch += kLateJoinsMax;  // they come late
+  say(1);
+  EXPECT_EQ(front.counters().fences, 0U);
+  ++node.epoch;
+  say(2);
+  EXPECT_EQ(front.counters().fences, 1U);
+  EXPECT_EQ(front.counters().batches, 3U) << "it has joined again";
+  node.is_full = true;
+  say(3);
+  node.is_full = false;
+  run_for(2 * kCallPauseLastMs);
+  EXPECT_EQ(front.counters().batches, 4U);
+  EXPECT_EQ(front.counters().fences, 1U) << "a batch of unknown outcome was asked for";
 }
 
 // A batch that has left waits for its outcome: to say anything of it would be a guess.

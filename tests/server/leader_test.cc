@@ -521,6 +521,42 @@ TEST(Leader, ANodeThatEndsPublishesWhatItHasSealed) {
   }
 }
 
+// The lease runs out by itself, and nobody waits for this node.
+TEST(Leader, ANodeThatEndsWaitsLittleForAnEngineThatIsAway) {
+  FakeHarness engine;
+  TestLeader first(&engine, "l", goal_of(1));
+  first.tick(1000);
+  engine.engine().go_away(UINT64_MAX);
+  first.leader.drain(3000);
+  int calls = 0;
+  for (uint64_t now_ms = 3000; now_ms < 3000 + kEndSilenceMs; now_ms = first.leader.next_tick_ms()) {
+    ASSERT_FALSE(first.leader.is_drained()) << now_ms;
+    first.tick(now_ms);
+    ASSERT_GT(first.leader.next_tick_ms(), now_ms);
+    ++calls;
+  }
+  EXPECT_GT(calls, 3) << "it tries again meanwhile";
+  first.tick(3000 + kEndSilenceMs);
+  EXPECT_TRUE(first.leader.is_drained());
+  EXPECT_EQ(first.leader.next_tick_ms(), UINT64_MAX);
+  EXPECT_EQ(engine.engine().lease().node, "l") << "it was not given back";
+}
+
+// The look that it had under way is of no use to anybody.
+TEST(Leader, ANodeThatEndsAndDoesNotLeadWaitsLittleForItsLook) {
+  FakeHarness engine;
+  TestLeader first(&engine, "l", goal_of(1));
+  TestLeader second(&engine, "m", goal_of(1));
+  first.tick(1000);
+  second.tick(1000);
+  second.leader.on_tick(2000);  // nobody answers
+  second.leader.drain(2000);
+  EXPECT_FALSE(second.leader.is_drained());
+  EXPECT_EQ(second.leader.next_tick_ms(), 2000 + kEndSilenceMs);
+  second.leader.on_tick(2000 + kEndSilenceMs);
+  EXPECT_TRUE(second.leader.is_drained());
+}
+
 // What it finds sealed, or over, is the next leader's.
 TEST(Leader, ANodeThatEndsBeginsNoVersion) {
   const RunParameters parameters = goal_of(1);

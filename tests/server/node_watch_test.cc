@@ -17,6 +17,7 @@ NodeSnapshot snapshot_of_now() {
   snapshot.version = 41;
   snapshot.is_connected = snapshot.is_leading = true;
   snapshot.front.batches = 6;
+  snapshot.front.fences = 3;
   snapshot.leader.published = 2;
   ++snapshot.shell.handshakes.sessions_established;
   return snapshot;
@@ -51,7 +52,8 @@ TEST(NodeWatch, MetricsHaveTheNodesCounters) {
   for (const char* const line :
        {"\ngradstream_run_number 3\n", "\ngradstream_model_version 41\n", "\ngradstream_ready 1\n",
         "\ngradstream_node_leads 1\n", "\ngradstream_node_trouble 0\n", "\ngradstream_batches_committed_total 6\n",
-        "\ngradstream_versions_published_total 2\n", "\ngradstream_sessions_established_total 1\n"}) {
+        "\ngradstream_node_fences_total 3\n", "\ngradstream_versions_published_total 2\n",
+        "\ngradstream_sessions_established_total 1\n"}) {
     EXPECT_THAT(metrics.body, HasSubstr(line));
   }
   EXPECT_EQ(ask("/metrics", nullptr).status, 503U);

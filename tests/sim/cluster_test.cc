@@ -62,7 +62,7 @@ TEST(Cluster, AFaultComesAlone) {
     ClusterOptions options = cluster(3, false);
     options.sim.fault_bits = 1U << alone;
     ClusterFaultCounts faults = {};
-    expect_the_digest_of_one_server(options, 5, &faults);
+    expect_the_digest_of_one_server(options, 40, &faults);
     EXPECT_GT(faults[alone], 0U);
     faults[alone] = 0;
     EXPECT_EQ(faults, ClusterFaultCounts());
