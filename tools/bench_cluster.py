@@ -258,7 +258,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     try:
         if "GS_BUILD_DIR" not in os.environ:  # else a tree that is built
-            fleet.build("dev", "gradstream", "gradstream-load")
+            fleet.build("dev", "gradstream", "gradstream-engine", "gradstream-load")
         why = durable_peers.find_postgresql()[1]
         if why:
             print(f"bench: cluster skipped: {why}\nresult: skipped=1")
