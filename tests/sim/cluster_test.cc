@@ -74,8 +74,9 @@ TEST(Cluster, ADrainedLeaderDelaysNobody) {
   ClusterOptions options = cluster(3, false);
   options.sim.fault_bits = 1U << static_cast<size_t>(ClusterFault::kDrained);
   ClusterFaultCounts faults = {};
-  expect_the_digest_of_one_server(options, 20, &faults);
-  EXPECT_GT(faults[static_cast<size_t>(ClusterFault::kDrained)], 10U);
+  constexpr uint32_t kScheduleCount = 40;
+  expect_the_digest_of_one_server(options, kScheduleCount, &faults);
+  EXPECT_GT(faults[static_cast<size_t>(ClusterFault::kDrained)], campaign_draws(kScheduleCount) / 2);
 }
 
 // Sums of one block, too, and replicas that hold a mean beside their model.
