@@ -3,7 +3,7 @@
 Each machine is a network namespace on one bridge: three nodes, a PostgreSQL primary and its synchronous standby, and
 HAProxy, which sees by /readyz who serves. The devices of gradstream-load dial HAProxy. They keep an update until it has
 an Ack, and write each Ack down. The faults come one after the other, in an order that --seed draws. Each begins when
-all nodes serve again and the run goes on:
+all nodes serve again, each device is back that had lost its session, and the run goes on:
 
   kill       SIGKILL to a node, two in five to the one that leads; it is started again once there is a version
   pause      SIGSTOP to a node, for up to four seconds
@@ -21,6 +21,7 @@ devices were told, by the rules of one server. It compares digests, and what eac
                      longest
   leader_back_ms     from the death of a leader to the next version, the longest
   engine_back_ms     from the moment when there are a primary and a standby again to the next Ack, the longest
+  returns_cut        returns of devices that had not come when the next fault did, and are in no time above
 
 Without root, or where no namespaces can be made, everything listens on 127.0.0.1, and nothing is cut off. Times count
 on a quiet machine alone, and are judged by --judge-times.
@@ -115,6 +116,7 @@ retry_max_ms = {retry_ms[1]}
 
 Failure = cluster_postgres.Failure
 Fault = collections.namedtuple("Fault", "kind at")  # seconds of the monotonic clock
+Return = collections.namedtuple("Return", "begin end late")  # of a device: both times, and seconds beyond its back-off
 
 
 # ---- The parts of the cluster ----
@@ -209,6 +211,7 @@ class Cluster:
         self.versions = Versions()
         self.config, self.record = home / "fleet.toml", home / "record"
         self.engine = self.balancer = self.load = None
+        self.devices = Devices(self.record)
         self.nodes = {name: Node(name, self) for name in NODES}
 
     def start(self):
@@ -281,10 +284,20 @@ class Cluster:
             raise Failure("the devices have ended:\n" + "\n".join(self.load.lines[-9:]))
 
     def settle(self, versions):
-        """All nodes serve, and so many versions have come meanwhile."""
+        """All nodes serve, who had lost its session is back, and so many versions have come meanwhile."""
         for node in self.nodes.values():
             node.wait_ready()
+        self.wait_returns()
         self.versions.wait(self.versions.latest() + versions)
+
+    def wait_returns(self):
+        """Until each device that has lost its session by now has an answer: the next fault is no matter of theirs."""
+        asked = time.monotonic()
+        deadline = asked + SECONDS_MAX
+        while missing := self.devices.lost_before(asked):
+            if time.monotonic() > deadline:
+                raise Failure(f"device {missing[0]} is not back within {SECONDS_MAX} s, as {len(missing)} are not")
+            self.hold(LOOK_SECONDS)
 
     def end(self):
         """Every update has an Ack; the nodes end; the fields of the load's last line."""
@@ -418,13 +431,35 @@ class Play:
 
 # ---- What the devices saw ----
 
+class Devices:
+    """Who of them has lost its session, by their record, which is still written."""
+
+    def __init__(self, record):
+        self._record, self._read = record, 0
+        self._lost = {}  # when, seconds, by the name of the device
+
+    def lost_before(self, moment):
+        """Those who had lost it by then, and have no answer yet."""
+        with open(self._record, encoding="ascii") as lines:
+            lines.seek(self._read)
+            text = lines.read()
+        whole = text[:text.rfind("\n") + 1]  # the last line may be half there
+        self._read += len(whole)
+        for said in map(fleet.fields, whole.splitlines()):
+            if said["event"] == "lost":
+                self._lost.setdefault(said["device"], int(said["at_ms"]) / 1000)
+            else:
+                self._lost.pop(said["device"], None)
+        return [device for device, at in self._lost.items() if at <= moment]
+
+
 def count_acks(record):
     with open(record, encoding="ascii") as lines:
         return sum(line.startswith("event=ack") for line in lines)
 
 
 def read_record(record):
-    """(seconds of each Ack, in order; (the first loss, seconds beyond the back-off) of each return of a device)."""
+    """(seconds of each Ack, in order; each return of a device, from its first loss on)."""
     acks, returns, lost = [], [], {}
     with open(record, encoding="ascii") as lines:
         for line in lines:
@@ -437,17 +472,22 @@ def read_record(record):
                 lost[said["device"]] = begin, waited + int(said["wait_ms"]) / 1000
             elif said["device"] in lost:
                 begin, waited = lost.pop(said["device"])
-                returns.append((begin, at - begin - waited))
+                returns.append(Return(begin, at, at - begin - waited))
     return sorted(acks), returns
 
 
+def is_cut(one, faults):
+    """Whether the next fault came before the device was back: its return is then no matter of one fault."""
+    return any(one.begin < fault.at < one.end for fault in faults)
+
+
 def longest_return(returns, faults, kind):
-    """Of the devices that lost their session after a fault of this kind, and before the next fault; seconds."""
+    """Of the devices that lost their session after a fault of this kind, and were back before the next one; seconds."""
     longest = 0
     ends = [fault.at for fault in faults[1:]] + [math.inf]
     for fault, end in zip(faults, ends):
         if fault.kind == kind:
-            longest = max([longest, *(seconds for begin, seconds in returns if fault.at <= begin < end)])
+            longest = max([longest, *(one.late for one in returns if fault.at <= one.begin and one.end <= end)])
     return longest
 
 
@@ -475,6 +515,7 @@ def judge(play, arguments, drained, found):
     text += " ".join(f"{name}={found[name]}" for name in ("acked", "refused", "versions", "lost", "doubled",
                                                           "unrecorded", "foreign", "digests_wrong"))
     text += "".join(f" {name}={value:.0f}" for name, (value, _) in times.items())
+    text += f" returns_cut={sum(is_cut(one, play.faults) for one in returns)}"
     text += f" late={','.join(late) or 'none'} namespaces={int(play.cluster.network.can_cut)}"
     is_well = not wrong and not (late and arguments.judge_times)
     return is_well, f"{text} wrong={','.join(wrong) or 'none'}"

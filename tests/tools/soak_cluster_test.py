@@ -40,14 +40,31 @@ def check(holds, what):
 def check_record(path):
     acks, returns = soak_cluster.read_record(path)
     check(acks == [0.9, 4.75] and soak_cluster.count_acks(path) == 2, f"Acks: {acks}")
-    rounded = sorted((begin, round(seconds, 3)) for begin, seconds in returns)
-    check(rounded == [(1.0, 0.2), (1.01, 0.02), (6.0, 2.0)], f"returns: {rounded}")
+    rounded = sorted((one.begin, one.end, round(one.late, 3)) for one in returns)
+    check(rounded == [(1.0, 4.7, 0.2), (1.01, 2.03, 0.02), (6.0, 9.0, 2.0)], f"returns: {rounded}")
     kill = soak_cluster.longest_return(returns, FAULTS, "kill")
     check(math.isclose(kill, 0.2, abs_tol=1e-6), f"after the kill: {kill}")
     check(soak_cluster.longest_return(returns, FAULTS, "failover") == 0, "no failover")
+    soon = [FAULTS[0], Fault("kill", 3)]  # while device 1 dials: its return says nothing of either fault
+    check(sum(soak_cluster.is_cut(one, soon) for one in returns) == 1, "one return is cut")
+    check(math.isclose(soak_cluster.longest_return(returns, soon[:1] + [Fault("pause", 3)], "kill"), 0.02, abs_tol=1e-6),
+          "a return that was cut is left out")
     silence = soak_cluster.longest_silence(acks, [0.5, 4])
     check(math.isclose(silence, 0.75), f"until the next Ack: {silence}")
     check(soak_cluster.longest_silence(acks, [5]) == math.inf, "no Ack comes after the last one")
+
+
+def check_devices(path):
+    """Of a record that grows, and whose last line is half there at first."""
+    lines = RECORD.splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + lines[3][:20], encoding="ascii")
+    devices = soak_cluster.Devices(path)
+    check(devices.lost_before(1.005) == ["1"], "device 1 was lost by then")
+    check(devices.lost_before(2) == ["1", "2"], "device 4 has no whole line yet")
+    path.write_text("".join(lines[:6]), encoding="ascii")
+    check(devices.lost_before(2) == ["1", "4"], "device 2 is back, and 1 was lost at its first loss")
+    path.write_text(RECORD, encoding="ascii")
+    check(devices.lost_before(9) == ["4"], "device 4 does not come back")
 
 
 def judged(path, found=None, drained=None, leader_back_s=1.0, differing=(), **asked):
@@ -64,7 +81,7 @@ def judged(path, found=None, drained=None, leader_back_s=1.0, differing=(), **as
 def check_judge(path):
     is_well, text = judged(path)
     check(is_well and "kills=1" in text and "pauses=1" in text and "wrong=none" in text, text)
-    check("node_back_ms=200 leader_back_ms=1000 engine_back_ms=750 late=none" in text, text)
+    check("node_back_ms=200 leader_back_ms=1000 engine_back_ms=750 returns_cut=0 late=none" in text, text)
     for name in ("lost", "doubled", "unrecorded", "foreign", "digests_wrong"):
         is_well, text = judged(path, {name: "1"})
         check(not is_well and f"wrong={name}" in text, text)
@@ -82,6 +99,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="gradstream-soak-cluster-") as folder:
         path = pathlib.Path(folder) / "record"
         path.write_text(RECORD, encoding="ascii")
+        check_devices(path)
         check_record(path)
         check_judge(path)
     return 0
