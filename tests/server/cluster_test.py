@@ -273,8 +273,9 @@ def start_balancer(place, port, servers):
 
 def balance(place, nodes):
     port = fleet.free_port()
-    start_balancer(place, port, "".join(
-        f"  server {node.name} 127.0.0.1:{node.port} check inter 200ms fall 1 rise 1 send-proxy-v2\n" for node in nodes))
+    servers = "".join(f"  server {node.name} 127.0.0.1:{node.port} check inter 200ms fall 1 rise 1 send-proxy-v2\n"
+                      for node in nodes)
+    start_balancer(place, port, servers)
     return port
 
 
