@@ -1,9 +1,10 @@
 """./run soak cluster: a run on three nodes, and any part of it is killed, stopped, cut off or changed at any time.
 
 Each machine is a network namespace on one bridge: three nodes, a PostgreSQL primary and its synchronous standby, and
-HAProxy, which sees by /readyz who serves. The devices of gradstream-load dial HAProxy. They keep an update until it has
-an Ack, and write each Ack down. The faults come one after the other, in an order that --seed draws. Each begins when
-all nodes serve again, each device is back that had lost its session, and the run goes on:
+HAProxy, which sees by /readyz who serves. The devices of gradstream-load dial HAProxy, and so do real clients
+(gradstream-client), which train on their own data. All keep an update until it has an Ack, and write each Ack down, the
+clients with the values that they have sent. The faults come one after the other, in an order that --seed draws. Each
+begins when all nodes serve again, each device is back that had lost its session, and the run goes on:
 
   kill       SIGKILL to a node, two in five to the one that leads; it is started again once there is a version
   pause      SIGSTOP to a node, for up to four seconds
@@ -14,6 +15,7 @@ all nodes serve again, each device is back that had lost its session, and the ru
 At the end every update is sent until it has an Ack. gradstream-engine-lineage folds each version again from what the
 devices were told, by the rules of one server. It compares digests, and what each device's row counts. The result:
 
+  clients_acked      updates of the clients that are in a version, by their own records; each client has one at least
   lost, doubled      updates that were acknowledged and are in no version, or in two
   unrecorded         updates in a version that no device was told of
   digests_wrong      versions that one server would make otherwise
@@ -48,6 +50,7 @@ import time
 import urllib.request
 
 import bench_server
+import cluster_clients
 import cluster_machines
 import cluster_postgres
 import durable_peers
@@ -212,6 +215,7 @@ class Cluster:
         self.config, self.record = home / "fleet.toml", home / "record"
         self.engine = self.balancer = self.load = None
         self.devices = Devices(self.record)
+        self.clients = cluster_clients.Clients(home / "clients", stack, arguments.clients, VALUES, arguments.seed)
         self.nodes = {name: Node(name, self) for name in NODES}
 
     def start(self):
@@ -228,7 +232,7 @@ class Cluster:
         self.versions.wait(1)
 
     def _begin_run(self):
-        devices = self.arguments.devices
+        load, devices = self.arguments.devices, self.arguments.devices + self.arguments.clients
         token = self.home / "token"
         token.touch(mode=0o600)
         token.write_text(TOKEN + "\n", encoding="ascii")
@@ -236,9 +240,10 @@ class Cluster:
                                              connections=devices + 100, values=VALUES,
                                              retry_ms=self.arguments.retry_ms),
                                encoding="ascii")
-        bench_server.write_identities(self.home / "identities.csv", devices)
+        bench_server.write_identities(self.home / "identities.csv", load)
         fleet.command([fleet.SERVER, "device", "import", self.home / "identities.csv", "--config", self.config],
                       "enrolling", SECONDS_MAX)
+        self.clients.enrol(self.config)
         server = fleet.Process("server", [fleet.SERVER, "serve", "--config", self.config])
         self.stack.callback(server.kill)
         if not server.wait_for_line("event=version ", SECONDS_MAX) or server.stop() != 0:
@@ -253,7 +258,8 @@ class Cluster:
     def _balance(self):
         network = self.network
         address, port = network.address("lb"), network.port("lb", PORT)
-        text = HAPROXY.format(address=address, port=port, token=TOKEN, connections=2 * self.arguments.devices)
+        connections = 2 * (self.arguments.devices + self.arguments.clients)
+        text = HAPROXY.format(address=address, port=port, token=TOKEN, connections=connections)
         for name in NODES:
             text += (f"  server {name} {network.address(name)}:{network.port(name, PORT)} check port "
                      f"{network.port(name, HTTP)} send-proxy-v2\n")
@@ -277,6 +283,7 @@ class Cluster:
         if line is None or fleet.fields(line)["lost"] != "0":
             raise Failure("the devices do not connect:\n" + "\n".join([*self.load.lines, *self.balancer.lines[-9:]]))
         self.load.type(f"until_told {LEAVING_SHARE}\n")
+        self.clients.start(server)
 
     def hold(self, seconds):
         """So long, as the devices go on."""
@@ -288,6 +295,7 @@ class Cluster:
         for node in self.nodes.values():
             node.wait_ready()
         self.wait_returns()
+        self.clients.check()
         self.versions.wait(self.versions.latest() + versions)
 
     def wait_returns(self):
@@ -301,6 +309,7 @@ class Cluster:
 
     def end(self):
         """Every update has an Ack; the nodes end; the fields of the load's last line."""
+        self.clients.end()
         self.load.type(f"drain {DRAIN_SECONDS}\n")
         line = self.load.wait_for_line("event=drained", DRAIN_SECONDS + SECONDS_MAX)
         if line is None:
@@ -318,7 +327,7 @@ class Cluster:
 
     def check(self):
         """(the fields of the checker's result, its findings)."""
-        checker = fleet.Process("lineage", [LINEAGE, self.engine.address, self.record])
+        checker = fleet.Process("lineage", [LINEAGE, self.engine.address, self.record, *self.clients.records])
         status = checker.wait(SECONDS_MAX)
         lines = checker.lines
         if status not in (0, 1) or not lines or not lines[-1].startswith("result:"):
@@ -506,12 +515,15 @@ def judge(play, arguments, drained, found):
     late = [name for name, (value, most) in times.items() if value > most]
     wrong = [name for name in ("lost", "doubled", "unrecorded", "foreign", "digests_wrong") if found[name] != "0"]
     wrong += ["pending"] if drained["pending"] != "0" or drained["recorded"] != "1" else []
+    accepted = play.cluster.clients.read_accepted()
+    wrong += ["clients_idle"] if 0 in accepted.values() else []
     wrong += ["differing"] if play.cluster.versions.differing else []
     if arguments.asynchronous:
         wrong = [] if int(found["lost"]) > 0 else ["nothing_lost"]
     counts = collections.Counter(fault.kind for fault in play.faults)
     text = " ".join(f"{kind}s={counts[kind]}" for kind in ("kill", "failover", "partition", "pause", "upgrade"))
-    text += f" devices={arguments.devices} seed={arguments.seed} pending={drained['pending']} "
+    text += f" devices={arguments.devices} clients={arguments.clients} clients_acked={sum(accepted.values())}"
+    text += f" seed={arguments.seed} pending={drained['pending']} "
     text += " ".join(f"{name}={found[name]}" for name in ("acked", "refused", "versions", "lost", "doubled",
                                                           "unrecorded", "foreign", "digests_wrong"))
     text += "".join(f" {name}={value:.0f}" for name, (value, _) in times.items())
@@ -554,6 +566,7 @@ def why_skipped():
     for why in (durable_peers.find_postgresql()[1],
                 None if os.access(haproxy(), os.X_OK) else "haproxy is missing (apt-get install haproxy)",
                 None if ENGINE.exists() else f"{ENGINE} is not built: -DGS_ENGINE_POSTGRESQL=ON",
+                None if fleet.CLIENT.exists() else f"{fleet.CLIENT} is not built",
                 None if LINEAGE.exists() else f"{LINEAGE} is not built: -DGS_ENGINE_POSTGRESQL=ON"):
         if why:
             return why
@@ -569,6 +582,7 @@ def parse_arguments():
     parser.add_argument("--pauses", type=int, help="of nodes (default: a fifth of the kills)")
     parser.add_argument("--upgrades", type=int, default=2, help="of all nodes (default 2)")
     parser.add_argument("--devices", type=int, default=1000, help="of gradstream-load (default 1000)")
+    parser.add_argument("--clients", type=int, default=300, help="gradstream-client processes (default 300)")
     parser.add_argument("--seed", type=int, default=1, help="of the order of the faults (default 1)")
     parser.add_argument("--asynchronous", action="store_true", help="one failover of an engine that loses commits")
     parser.add_argument("--judge-times", action="store_true", help="what is late fails the soak")
@@ -576,6 +590,7 @@ def parse_arguments():
     for name in ("failovers", "partitions", "pauses"):
         if getattr(arguments, name) is None:
             setattr(arguments, name, math.ceil(arguments.kills / 5))
+    arguments.clients = 0 if arguments.asynchronous else arguments.clients  # they outlive no engine that goes back
     arguments.retry_ms = (200, 1000) if arguments.devices >= 500 else (50, 200)
     return arguments
 
@@ -583,7 +598,8 @@ def parse_arguments():
 def prepare_and_play(arguments):
     """In new namespaces, or on 127.0.0.1; the exit status."""
     if "GS_BUILD_DIR" not in os.environ:  # else a tree that is built
-        fleet.build("dev", "gradstream", "gradstream-engine", "gradstream-load", "gradstream-engine-lineage")
+        fleet.build("dev", "gradstream", "gradstream-client", "gradstream-engine", "gradstream-load",
+                    "gradstream-engine-lineage")
     why = why_skipped()
     if why:
         print(f"soak: cluster skipped: {why}")
