@@ -51,7 +51,7 @@ class RecordPosix : public testing::Test {
     ack.verdict = gs_Verdict_VERDICT_FOLDED;
     ack.version = 6;
     ack.duplicate = true;
-    options.judged->tell(options.judged->context, 3, update, bytes, ack);
+    options.judged->tell(options.judged->context, 3, update, {bytes, sizeof bytes}, ack);
   }
 
   StoredUpload update_{
