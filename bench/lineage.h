@@ -5,15 +5,22 @@
 //   event=lost device=3 at_ms=120 wait_ms=1500
 //   event=back device=3 at_ms=1640
 //
+// A client that trains has its own values, so that its line ends with them: values=HEX, f32, little-endian
+// (firmware/record_posix.h).
+//
 // ack: an update has its Ack. lost: a session or a dial ended, and the next dial comes after the wait. back: a server
 // has answered a device that was lost. Times are of the machine's monotonic clock. The values of an update follow from
-// its device and its base version, so that no line has them.
+// its device and its base version in gradstream-load, whose lines have none.
 #ifndef GRADSTREAM_BENCH_LINEAGE_H_
 #define GRADSTREAM_BENCH_LINEAGE_H_
 
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace gradstream {
 
@@ -32,8 +39,32 @@ struct LineageAck {
   uint32_t verdict = 0;  // gs_Verdict
   bool is_duplicate = false;
   uint32_t steps = 0;
-  uint32_t crc32c = 0;  // of the values as they were sent: f32, little-endian
+  uint32_t crc32c = 0;             // of the values as they were sent: f32, little-endian
+  std::vector<float> values = {};  // of a client that trains; else load_value() tells them
 };
+
+// Of a line that ends with them. False: it is torn.
+inline bool parse_values(const std::string& line, std::vector<float>* out) {
+  constexpr std::string_view kName = " values=";
+  const size_t at = line.find(kName);
+  out->clear();
+  if (at == std::string::npos) {
+    return true;
+  }
+  const std::string digits = line.substr(at + kName.size());
+  const size_t width = 2 * sizeof(float);
+  for (size_t first = 0; first + width <= digits.size(); first += width) {
+    uint8_t bytes[sizeof(float)];
+    for (size_t i = 0; i < sizeof bytes; ++i) {
+      const char* const begin = digits.data() + first + 2 * i;
+      if (std::from_chars(begin, begin + 2, bytes[i], 16).ptr != begin + 2) {
+        return false;
+      }
+    }
+    std::memcpy(&out->emplace_back(), bytes, sizeof bytes);
+  }
+  return !out->empty() && digits.size() % width == 0;
+}
 
 // False: the line is another one than that of an Ack, or is torn.
 inline bool parse_ack(const std::string& line, LineageAck* out) {
@@ -47,7 +78,7 @@ inline bool parse_ack(const std::string& line, LineageAck* out) {
     return false;
   }
   *out = {device, task, base, version, verdict, duplicate == 1, steps, crc};
-  return true;
+  return parse_values(line, &out->values);
 }
 
 // The file that devices write down what they are told in. Each line is with the kernel before the device goes on, so

@@ -36,7 +36,7 @@ struct LineageFigures {
   uint64_t lost = 0;           // acked, and no version has them
   uint64_t doubled = 0;        // a task that has a second Ack: it was given out twice, or is in two versions
   uint64_t unrecorded = 0;     // in a version, and no device was told
-  uint64_t foreign = 0;        // of other values than those of gradstream-load
+  uint64_t foreign = 0;        // of other values than those of its checksum
   uint64_t versions = 0;       // that are published
   uint64_t digests_wrong = 0;  // of these and the sum of the open one: the records come to another model
   bool is_sound() const { return lost + doubled + unrecorded + foreign + digests_wrong == 0; }

@@ -29,7 +29,7 @@ int run_lineage_program(const char* name, const char* place_help, ReadLineageSou
   std::string place;
   std::vector<std::string> files;
   app.add_option("place", place, place_help)->required();
-  app.add_option("files", files, "of gradstream-load --record")->required();
+  app.add_option("files", files, "of gradstream-load --record and gradstream-client --record")->required();
   CLI11_PARSE(app, argc, argv);
   LineageCheck check;
   LineageSource source;

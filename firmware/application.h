@@ -74,6 +74,7 @@ struct Application {
   const Credentials* credentials = nullptr;
   const char* server_name = nullptr;
   KeyHolder* keys = nullptr;
+  JudgedUpdates judged;
 #endif
 };
 extern Application the_app;  // of the device that needs no object

@@ -69,6 +69,7 @@ GS_OWN_FRAME int start(const ClientMainOptions& options, const gs_sample_source&
 #if !defined(GS_BARE_METAL)
   use_credentials(options.credentials, options.server_name);
   use_keys(options.keys);
+  use_judged(options.judged);
 #endif
   gs_config config = {};
   config.size = sizeof config;

@@ -10,9 +10,10 @@
 
 namespace gradstream {
 
-struct ConsolePort;  // firmware/console.h
-class Credentials;   // runtime/link/certificate.h
-class KeyHolder;     // firmware/key_change.h
+struct ConsolePort;    // firmware/console.h
+class Credentials;     // runtime/link/certificate.h
+class KeyHolder;       // firmware/key_change.h
+struct JudgedUpdates;  // runtime/link/client.h
 
 // Floors under nothing, as no_floors() of runtime/link/privacy.h: for demos, experiments and tests.
 gs_privacy no_privacy();
@@ -35,9 +36,10 @@ struct ClientMainOptions {
   // In place of the identity's key, which then only tells whose state is stored (identity_digest()).
   const Credentials* credentials = nullptr;
   const char* server_name = nullptr;
-  KeyHolder* keys = nullptr;        // of the identity; null: its key never changes
-  float threshold_quantile = 0;     // as gs_config has it
-  gs_power power = GS_POWER_BOARD;  // as well; a board's image does as its board says
+  KeyHolder* keys = nullptr;              // of the identity; null: its key never changes
+  float threshold_quantile = 0;           // as gs_config has it
+  gs_power power = GS_POWER_BOARD;        // as well; a board's image does as its board says
+  const JudgedUpdates* judged = nullptr;  // who is told of them; null: nobody
 #endif
   uint32_t run = 0;
   uint32_t retry_ms = 0;
@@ -97,6 +99,7 @@ bool is_step_open();
 // What gs_init() gives the device in place of the identity's key. All outlive the device. Called before it.
 void use_credentials(const Credentials* credentials, const char* server_name);
 void use_keys(KeyHolder* keys);
+void use_judged(const JudgedUpdates* judged);  // null: nobody is told
 #endif
 
 }  // namespace gradstream

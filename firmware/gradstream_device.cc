@@ -219,6 +219,8 @@ void use_credentials(const Credentials* credentials, const char* server_name) {
 }
 
 void use_keys(KeyHolder* keys) { app().keys = keys; }
+
+void use_judged(const JudgedUpdates* judged) { app().judged = judged != nullptr ? *judged : JudgedUpdates(); }
 #endif
 
 namespace {
@@ -258,6 +260,7 @@ gs_result start(const gs_config& config) {
   device_config.server_name = app().server_name;
   device_config.keys = app().keys;
   device_config.client.changes_keys = app().keys != nullptr;
+  device_config.client.judged = app().judged;
 #endif
   device_config.step_delay_ms = config.step_delay_ms;
   app().arena.emplace(config.arena, config.arena_size);

@@ -26,6 +26,7 @@
 #include "firmware/name_posix.h"
 #include "firmware/network_posix.h"
 #include "firmware/privacy_posix.h"
+#include "firmware/record_posix.h"
 #include "firmware/score_posix.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
@@ -57,6 +58,7 @@ struct Arguments {
   std::string delimiter = "auto";
   std::string decimal = "auto";
   std::string state = "none";
+  std::string record;
   std::string score;
   std::string certificate;
   std::string key;
@@ -184,6 +186,7 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--skip-rows", arguments->skipped_row_count, "lines of a text that are left out before the table")
       ->capture_default_str();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
+  app.add_option("--record", arguments->record, "file that gets a line for each judged update, with its values");
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
       ->capture_default_str();
@@ -650,17 +653,16 @@ int run_client(int argc, char** argv) {
   if (const int code = keep_identity(arguments.identity, &keys, &options); code != 0) {
     return code;
   }
-  if (const int code = open_data(arguments, &data); code != 0) {
-    return code;
-  }
-  if (const int code = open_state(arguments.state, device.name, false); code != 0) {
+  gradstream::UpdateRecord record;
+  FloatData float_data;
+  int code = open_data(arguments, &data);
+  code = code == 0 ? open_state(arguments.state, device.name, false) : code;
+  code = code == 0 ? gradstream::open_record(arguments.record, &record, &options) : code;
+  code = code == 0 ? take_data(arguments, data.bytes(), &float_data, &options) : code;
+  if (code != 0) {
     return code;
   }
   const std::string board = gradstream::board_name();
-  FloatData float_data;
-  if (const int code = take_data(arguments, data.bytes(), &float_data, &options); code != 0) {
-    return code;
-  }
   options.board = board.c_str();
   options.shard_name = arguments.data.c_str();
   take_terms(arguments, &options);

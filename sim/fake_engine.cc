@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/config.h"
+#include "server/engine/engine_verb.h"
 
 namespace gradstream {
 namespace {
@@ -21,24 +22,9 @@ RandomKey key_of(uint32_t seed) {
   return key;
 }
 
-enum class Verb : uint8_t {
-  kJoin,
-  kLoad,
-  kCommit,
-  kResolve,
-  kTakeLease,
-  kReadProgress,
-  kReadSums,
-  kSeal,
-  kPublish,
-  kReadVersions,
-  kReleaseLease,
-  kReadFleet
-};
-
-bool is_read(Verb verb) {
-  return verb == Verb::kLoad || verb == Verb::kReadProgress || verb == Verb::kReadSums || verb == Verb::kReadVersions ||
-         verb == Verb::kReadFleet;
+bool is_read(EngineVerb verb) {
+  return verb == EngineVerb::kLoad || verb == EngineVerb::kReadProgress || verb == EngineVerb::kReadSums ||
+         verb == EngineVerb::kReadVersions || verb == EngineVerb::kReadFleet;
 }
 
 }  // namespace
@@ -60,7 +46,7 @@ struct FakeEngine::Tables {
 struct FakeEngine::Call {
   std::string node;
   EngineTicket ticket = 0;
-  Verb verb = Verb::kJoin;
+  EngineVerb verb = EngineVerb::kJoin;
   std::vector<uint32_t> devices;
   EngineBatch batch;
   uint64_t term = 0;
@@ -88,60 +74,60 @@ class FakeEngine::Node : public EngineNode {
     }
   }
 
-  EngineTicket join() override { return submit(of(Verb::kJoin)); }
+  EngineTicket join() override { return submit(of(EngineVerb::kJoin)); }
   EngineTicket load(const std::vector<uint32_t>& devices) override {
-    Call call = of(Verb::kLoad);
+    Call call = of(EngineVerb::kLoad);
     call.devices = devices;
     return submit(std::move(call));
   }
   EngineTicket commit(const EngineBatch& batch) override {
-    Call call = of(Verb::kCommit);
+    Call call = of(EngineVerb::kCommit);
     call.batch = batch;
     return submit(std::move(call));
   }
   EngineTicket resolve(uint64_t epoch, uint64_t number) override {
-    Call call = of(Verb::kResolve);
+    Call call = of(EngineVerb::kResolve);
     call.batch.epoch = epoch;
     call.batch.number = number;
     return submit(std::move(call));
   }
-  EngineTicket take_lease() override { return submit(of(Verb::kTakeLease)); }
+  EngineTicket take_lease() override { return submit(of(EngineVerb::kTakeLease)); }
   EngineTicket read_progress(uint32_t version) override {
-    Call call = of(Verb::kReadProgress);
+    Call call = of(EngineVerb::kReadProgress);
     call.version = version;
     return submit(std::move(call));
   }
   EngineTicket read_sums(uint32_t version, const SumPlace& after) override {
-    Call call = of(Verb::kReadSums);
+    Call call = of(EngineVerb::kReadSums);
     call.version = version;
     call.after = after;
     return submit(std::move(call));
   }
   EngineTicket seal(uint64_t term, uint32_t version) override {
-    Call call = of(Verb::kSeal);
+    Call call = of(EngineVerb::kSeal);
     call.term = term;
     call.version = version;
     return submit(std::move(call));
   }
   EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) override {
-    Call call = of(Verb::kPublish);
+    Call call = of(EngineVerb::kPublish);
     call.term = term;
     call.sum_count = sum_count;
     call.next = next;
     return submit(std::move(call));
   }
   EngineTicket read_versions(uint32_t from) override {
-    Call call = of(Verb::kReadVersions);
+    Call call = of(EngineVerb::kReadVersions);
     call.version = from;
     return submit(std::move(call));
   }
   EngineTicket release_lease(uint64_t term) override {
-    Call call = of(Verb::kReleaseLease);
+    Call call = of(EngineVerb::kReleaseLease);
     call.term = term;
     return submit(std::move(call));
   }
   EngineTicket read_fleet(const FleetPlace& from) override {
-    Call call = of(Verb::kReadFleet);
+    Call call = of(EngineVerb::kReadFleet);
     call.from = from;
     return submit(std::move(call));
   }
@@ -150,7 +136,7 @@ class FakeEngine::Node : public EngineNode {
   void take(EngineReply reply) { replies_.push_back(std::move(reply)); }
 
  private:
-  Call of(Verb verb) {
+  Call of(EngineVerb verb) {
     Call call;
     call.node = name_;
     call.ticket = ++last_ticket_;
@@ -326,8 +312,8 @@ EngineReply FakeEngine::execute(const Call& call) {
   ++counters_.executed;
   Tables before = *tables_;
   EngineReply reply = transact(call);
-  const bool happened = call.verb == Verb::kResolve ? before.fronts[call.node] != tables_->fronts[call.node]
-                                                    : reply.outcome == EngineOutcome::kCommitted;
+  const bool happened = call.verb == EngineVerb::kResolve ? before.fronts[call.node] != tables_->fronts[call.node]
+                                                          : reply.outcome == EngineOutcome::kCommitted;
   if (happened && !is_read(call.verb)) {
     tell(call);
     history_.push_back(std::move(before));
@@ -344,9 +330,9 @@ void FakeEngine::tell(const Call& call) const {
   if (watch_ == nullptr) {
     return;
   }
-  if (call.verb == Verb::kCommit) {
+  if (call.verb == EngineVerb::kCommit) {
     watch_->on_batch(call.node, call.batch, clock_ms());
-  } else if (call.verb == Verb::kPublish) {
+  } else if (call.verb == EngineVerb::kPublish) {
     watch_->on_published(call.node, tables_->lease, call.next);
   }
 }
@@ -357,37 +343,37 @@ EngineReply FakeEngine::transact(const Call& call) {
   reply.outcome = EngineOutcome::kCommitted;
   FrontRow& front = tables.fronts[call.node];
   switch (call.verb) {
-    case Verb::kJoin:
+    case EngineVerb::kJoin:
       begin_epoch(&front);
       reply.front = front;
       break;
-    case Verb::kLoad:
+    case EngineVerb::kLoad:
       for (const uint32_t device : call.devices) {
         reply.rows.push_back(row(device));
       }
       break;
-    case Verb::kCommit:
+    case EngineVerb::kCommit:
       commit(call.node, call.batch, &reply);
       break;
-    case Verb::kResolve:
+    case EngineVerb::kResolve:
       resolve(call.node, call.batch, &reply);
       break;
-    case Verb::kTakeLease:
+    case EngineVerb::kTakeLease:
       take_lease(call.node, &reply);
       break;
-    case Verb::kReadProgress:
+    case EngineVerb::kReadProgress:
       read_progress(call, &reply);
       break;
-    case Verb::kReadSums:
+    case EngineVerb::kReadSums:
       read_sums(call, &reply);
       break;
-    case Verb::kSeal:
+    case EngineVerb::kSeal:
       seal(call, &reply);
       break;
-    case Verb::kPublish:
+    case EngineVerb::kPublish:
       publish(call, &reply);
       break;
-    case Verb::kReadVersions:
+    case EngineVerb::kReadVersions:
       reply.engine_ms = clock_ms();
       for (const PublishedVersion& one : tables.versions) {
         if (one.version >= call.version) {
@@ -395,10 +381,10 @@ EngineReply FakeEngine::transact(const Call& call) {
         }
       }
       break;
-    case Verb::kReleaseLease:
+    case EngineVerb::kReleaseLease:
       release_lease(call, &reply);
       break;
-    case Verb::kReadFleet:
+    case EngineVerb::kReadFleet:
       read_fleet(call, &reply);
       break;
   }

@@ -69,7 +69,7 @@ PARTS = {
 }
 # Options of this command that are a part's.
 OPTIONS = {"fleet": ["minutes"], "fuzz": ["minutes"], "mutants": ["mutants", "seed"], "conformance": ["client"],
-           "cluster": ["kills", "devices", "seed"], "cluster_asynchronous": ["seed"]}
+           "cluster": ["kills", "devices", "clients", "seed"], "cluster_asynchronous": ["seed"]}
 OWN_BUILDS = {"fuzz", "mutants"}  # parts that build another preset than dev, and nothing of dev
 
 
@@ -104,6 +104,8 @@ def main():
                         help="of the parts mutants and cluster, of what comes when (default 1)")
     parser.add_argument("--kills", type=int, default=50, help="of the part cluster, of its nodes (default 50)")
     parser.add_argument("--devices", type=int, default=1000, help="of the part cluster (default 1000)")
+    parser.add_argument("--clients", type=int, default=300,
+                        help="of the part cluster, gradstream-client processes (default 300)")
     parser.add_argument("--client", metavar="COMMAND",
                         help="of the part conformance: the program that the fault server plays to, in place of ours")
     arguments = parser.parse_args()

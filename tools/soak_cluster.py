@@ -1,9 +1,10 @@
 """./run soak cluster: a run on three nodes, and any part of it is killed, stopped, cut off or changed at any time.
 
 Each machine is a network namespace on one bridge: three nodes, a PostgreSQL primary and its synchronous standby, and
-HAProxy, which sees by /readyz who serves. The devices of gradstream-load dial HAProxy. They keep an update until it has
-an Ack, and write each Ack down. The faults come one after the other, in an order that --seed draws. Each begins when
-all nodes serve again and the run goes on:
+HAProxy, which sees by /readyz who serves. The devices of gradstream-load dial HAProxy, and so do real clients
+(gradstream-client), which train on their own data. All keep an update until it has an Ack, and write each Ack down, the
+clients with the values that they have sent. The faults come one after the other, in an order that --seed draws. Each
+begins when all nodes serve again, each device is back that had lost its session, and the run goes on:
 
   kill       SIGKILL to a node, two in five to the one that leads; it is started again once there is a version
   pause      SIGSTOP to a node, for up to four seconds
@@ -14,6 +15,7 @@ all nodes serve again and the run goes on:
 At the end every update is sent until it has an Ack. gradstream-engine-lineage folds each version again from what the
 devices were told, by the rules of one server. It compares digests, and what each device's row counts. The result:
 
+  clients_acked      updates of the clients that are in a version, by their own records; each client has one at least
   lost, doubled      updates that were acknowledged and are in no version, or in two
   unrecorded         updates in a version that no device was told of
   digests_wrong      versions that one server would make otherwise
@@ -21,6 +23,7 @@ devices were told, by the rules of one server. It compares digests, and what eac
                      longest
   leader_back_ms     from the death of a leader to the next version, the longest
   engine_back_ms     from the moment when there are a primary and a standby again to the next Ack, the longest
+  returns_cut        returns of devices that had not come when the next fault did, and are in no time above
 
 Without root, or where no namespaces can be made, everything listens on 127.0.0.1, and nothing is cut off. Times count
 on a quiet machine alone, and are judged by --judge-times.
@@ -47,6 +50,7 @@ import time
 import urllib.request
 
 import bench_server
+import cluster_clients
 import cluster_machines
 import cluster_postgres
 import durable_peers
@@ -115,6 +119,7 @@ retry_max_ms = {retry_ms[1]}
 
 Failure = cluster_postgres.Failure
 Fault = collections.namedtuple("Fault", "kind at")  # seconds of the monotonic clock
+Return = collections.namedtuple("Return", "begin end late")  # of a device: both times, and seconds beyond its back-off
 
 
 # ---- The parts of the cluster ----
@@ -209,6 +214,8 @@ class Cluster:
         self.versions = Versions()
         self.config, self.record = home / "fleet.toml", home / "record"
         self.engine = self.balancer = self.load = None
+        self.devices = Devices(self.record)
+        self.clients = cluster_clients.Clients(home / "clients", stack, arguments.clients, VALUES, arguments.seed)
         self.nodes = {name: Node(name, self) for name in NODES}
 
     def start(self):
@@ -225,7 +232,7 @@ class Cluster:
         self.versions.wait(1)
 
     def _begin_run(self):
-        devices = self.arguments.devices
+        load, devices = self.arguments.devices, self.arguments.devices + self.arguments.clients
         token = self.home / "token"
         token.touch(mode=0o600)
         token.write_text(TOKEN + "\n", encoding="ascii")
@@ -233,9 +240,10 @@ class Cluster:
                                              connections=devices + 100, values=VALUES,
                                              retry_ms=self.arguments.retry_ms),
                                encoding="ascii")
-        bench_server.write_identities(self.home / "identities.csv", devices)
+        bench_server.write_identities(self.home / "identities.csv", load)
         fleet.command([fleet.SERVER, "device", "import", self.home / "identities.csv", "--config", self.config],
                       "enrolling", SECONDS_MAX)
+        self.clients.enrol(self.config)
         server = fleet.Process("server", [fleet.SERVER, "serve", "--config", self.config])
         self.stack.callback(server.kill)
         if not server.wait_for_line("event=version ", SECONDS_MAX) or server.stop() != 0:
@@ -250,7 +258,8 @@ class Cluster:
     def _balance(self):
         network = self.network
         address, port = network.address("lb"), network.port("lb", PORT)
-        text = HAPROXY.format(address=address, port=port, token=TOKEN, connections=2 * self.arguments.devices)
+        connections = 2 * (self.arguments.devices + self.arguments.clients)
+        text = HAPROXY.format(address=address, port=port, token=TOKEN, connections=connections)
         for name in NODES:
             text += (f"  server {name} {network.address(name)}:{network.port(name, PORT)} check port "
                      f"{network.port(name, HTTP)} send-proxy-v2\n")
@@ -274,6 +283,7 @@ class Cluster:
         if line is None or fleet.fields(line)["lost"] != "0":
             raise Failure("the devices do not connect:\n" + "\n".join([*self.load.lines, *self.balancer.lines[-9:]]))
         self.load.type(f"until_told {LEAVING_SHARE}\n")
+        self.clients.start(server)
 
     def hold(self, seconds):
         """So long, as the devices go on."""
@@ -281,13 +291,25 @@ class Cluster:
             raise Failure("the devices have ended:\n" + "\n".join(self.load.lines[-9:]))
 
     def settle(self, versions):
-        """All nodes serve, and so many versions have come meanwhile."""
+        """All nodes serve, who had lost its session is back, and so many versions have come meanwhile."""
         for node in self.nodes.values():
             node.wait_ready()
+        self.wait_returns()
+        self.clients.check()
         self.versions.wait(self.versions.latest() + versions)
+
+    def wait_returns(self):
+        """Until each device that has lost its session by now has an answer: the next fault is no matter of theirs."""
+        asked = time.monotonic()
+        deadline = asked + SECONDS_MAX
+        while missing := self.devices.lost_before(asked):
+            if time.monotonic() > deadline:
+                raise Failure(f"device {missing[0]} is not back within {SECONDS_MAX} s, as {len(missing)} are not")
+            self.hold(LOOK_SECONDS)
 
     def end(self):
         """Every update has an Ack; the nodes end; the fields of the load's last line."""
+        self.clients.end()
         self.load.type(f"drain {DRAIN_SECONDS}\n")
         line = self.load.wait_for_line("event=drained", DRAIN_SECONDS + SECONDS_MAX)
         if line is None:
@@ -305,7 +327,7 @@ class Cluster:
 
     def check(self):
         """(the fields of the checker's result, its findings)."""
-        checker = fleet.Process("lineage", [LINEAGE, self.engine.address, self.record])
+        checker = fleet.Process("lineage", [LINEAGE, self.engine.address, self.record, *self.clients.records])
         status = checker.wait(SECONDS_MAX)
         lines = checker.lines
         if status not in (0, 1) or not lines or not lines[-1].startswith("result:"):
@@ -418,13 +440,35 @@ class Play:
 
 # ---- What the devices saw ----
 
+class Devices:
+    """Who of them has lost its session, by their record, which is still written."""
+
+    def __init__(self, record):
+        self._record, self._read = record, 0
+        self._lost = {}  # when, seconds, by the name of the device
+
+    def lost_before(self, moment):
+        """Those who had lost it by then, and have no answer yet."""
+        with open(self._record, encoding="ascii") as lines:
+            lines.seek(self._read)
+            text = lines.read()
+        whole = text[:text.rfind("\n") + 1]  # the last line may be half there
+        self._read += len(whole)
+        for said in map(fleet.fields, whole.splitlines()):
+            if said["event"] == "lost":
+                self._lost.setdefault(said["device"], int(said["at_ms"]) / 1000)
+            else:
+                self._lost.pop(said["device"], None)
+        return [device for device, at in self._lost.items() if at <= moment]
+
+
 def count_acks(record):
     with open(record, encoding="ascii") as lines:
         return sum(line.startswith("event=ack") for line in lines)
 
 
 def read_record(record):
-    """(seconds of each Ack, in order; (the first loss, seconds beyond the back-off) of each return of a device)."""
+    """(seconds of each Ack, in order; each return of a device, from its first loss on)."""
     acks, returns, lost = [], [], {}
     with open(record, encoding="ascii") as lines:
         for line in lines:
@@ -437,17 +481,22 @@ def read_record(record):
                 lost[said["device"]] = begin, waited + int(said["wait_ms"]) / 1000
             elif said["device"] in lost:
                 begin, waited = lost.pop(said["device"])
-                returns.append((begin, at - begin - waited))
+                returns.append(Return(begin, at, at - begin - waited))
     return sorted(acks), returns
 
 
+def is_cut(one, faults):
+    """Whether the next fault came before the device was back: its return is then no matter of one fault."""
+    return any(one.begin < fault.at < one.end for fault in faults)
+
+
 def longest_return(returns, faults, kind):
-    """Of the devices that lost their session after a fault of this kind, and before the next fault; seconds."""
+    """Of the devices that lost their session after a fault of this kind, and were back before the next one; seconds."""
     longest = 0
     ends = [fault.at for fault in faults[1:]] + [math.inf]
     for fault, end in zip(faults, ends):
         if fault.kind == kind:
-            longest = max([longest, *(seconds for begin, seconds in returns if fault.at <= begin < end)])
+            longest = max([longest, *(one.late for one in returns if fault.at <= one.begin and one.end <= end)])
     return longest
 
 
@@ -466,15 +515,19 @@ def judge(play, arguments, drained, found):
     late = [name for name, (value, most) in times.items() if value > most]
     wrong = [name for name in ("lost", "doubled", "unrecorded", "foreign", "digests_wrong") if found[name] != "0"]
     wrong += ["pending"] if drained["pending"] != "0" or drained["recorded"] != "1" else []
+    accepted = play.cluster.clients.read_accepted()
+    wrong += ["clients_idle"] if 0 in accepted.values() else []
     wrong += ["differing"] if play.cluster.versions.differing else []
     if arguments.asynchronous:
         wrong = [] if int(found["lost"]) > 0 else ["nothing_lost"]
     counts = collections.Counter(fault.kind for fault in play.faults)
     text = " ".join(f"{kind}s={counts[kind]}" for kind in ("kill", "failover", "partition", "pause", "upgrade"))
-    text += f" devices={arguments.devices} seed={arguments.seed} pending={drained['pending']} "
+    text += f" devices={arguments.devices} clients={arguments.clients} clients_acked={sum(accepted.values())}"
+    text += f" seed={arguments.seed} pending={drained['pending']} "
     text += " ".join(f"{name}={found[name]}" for name in ("acked", "refused", "versions", "lost", "doubled",
                                                           "unrecorded", "foreign", "digests_wrong"))
     text += "".join(f" {name}={value:.0f}" for name, (value, _) in times.items())
+    text += f" returns_cut={sum(is_cut(one, play.faults) for one in returns)}"
     text += f" late={','.join(late) or 'none'} namespaces={int(play.cluster.network.can_cut)}"
     is_well = not wrong and not (late and arguments.judge_times)
     return is_well, f"{text} wrong={','.join(wrong) or 'none'}"
@@ -513,6 +566,7 @@ def why_skipped():
     for why in (durable_peers.find_postgresql()[1],
                 None if os.access(haproxy(), os.X_OK) else "haproxy is missing (apt-get install haproxy)",
                 None if ENGINE.exists() else f"{ENGINE} is not built: -DGS_ENGINE_POSTGRESQL=ON",
+                None if fleet.CLIENT.exists() else f"{fleet.CLIENT} is not built",
                 None if LINEAGE.exists() else f"{LINEAGE} is not built: -DGS_ENGINE_POSTGRESQL=ON"):
         if why:
             return why
@@ -528,6 +582,7 @@ def parse_arguments():
     parser.add_argument("--pauses", type=int, help="of nodes (default: a fifth of the kills)")
     parser.add_argument("--upgrades", type=int, default=2, help="of all nodes (default 2)")
     parser.add_argument("--devices", type=int, default=1000, help="of gradstream-load (default 1000)")
+    parser.add_argument("--clients", type=int, default=300, help="gradstream-client processes (default 300)")
     parser.add_argument("--seed", type=int, default=1, help="of the order of the faults (default 1)")
     parser.add_argument("--asynchronous", action="store_true", help="one failover of an engine that loses commits")
     parser.add_argument("--judge-times", action="store_true", help="what is late fails the soak")
@@ -535,6 +590,7 @@ def parse_arguments():
     for name in ("failovers", "partitions", "pauses"):
         if getattr(arguments, name) is None:
             setattr(arguments, name, math.ceil(arguments.kills / 5))
+    arguments.clients = 0 if arguments.asynchronous else arguments.clients  # they outlive no engine that goes back
     arguments.retry_ms = (200, 1000) if arguments.devices >= 500 else (50, 200)
     return arguments
 
@@ -542,7 +598,8 @@ def parse_arguments():
 def prepare_and_play(arguments):
     """In new namespaces, or on 127.0.0.1; the exit status."""
     if "GS_BUILD_DIR" not in os.environ:  # else a tree that is built
-        fleet.build("dev", "gradstream", "gradstream-engine", "gradstream-load", "gradstream-engine-lineage")
+        fleet.build("dev", "gradstream", "gradstream-client", "gradstream-engine", "gradstream-load",
+                    "gradstream-engine-lineage")
     why = why_skipped()
     if why:
         print(f"soak: cluster skipped: {why}")

@@ -71,6 +71,15 @@ struct StepSource {
   void* context = nullptr;
 };
 
+#if !defined(GS_BARE_METAL)
+// Who is told of each update that is judged, before the client lets it go. bytes: as they were sent.
+struct JudgedUpdates {
+  void (*tell)(void* context, uint32_t device, const StoredUpload& update, std::span<const uint8_t> bytes,
+               const gs_Ack& ack) = nullptr;  // null: nobody
+  void* context = nullptr;
+};
+#endif
+
 struct ClientConfig {
   Registry registry;
   const char* firmware_version = "";  // at most 23 characters are sent
@@ -86,6 +95,9 @@ struct ClientConfig {
   bool changes_keys = false;          // the shell answers KeyChange; on hosts alone
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
+#if !defined(GS_BARE_METAL)
+  JudgedUpdates judged;
+#endif
   // After n failed sessions in a row: [min, min 2^n], at most 8 min, and no longer than they have lasted where that is
   // above 2 min; of a server that cannot be reached at least to the end of its last window.
   uint32_t min_retry_ms = 1000;

@@ -194,6 +194,12 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     return Status::kProtocolError;
   }
   const bool is_pulled = kHoldsPulls && tells_base();
+#if !defined(GS_BARE_METAL)
+  if (config_.judged.tell != nullptr && ack.verdict != gs_VERDICT_TRY_LATER) {
+    config_.judged.tell(config_.judged.context, model_.welcome().client_index,
+                        progress_.slots.upload(SlotRole::kPending), progress_.slots.bytes(SlotRole::kPending), ack);
+  }
+#endif
   switch (ack.verdict) {
     case gs_VERDICT_FOLDED:
       ++counters_.updates_folded;

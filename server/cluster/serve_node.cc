@@ -1,6 +1,5 @@
 #include "server/cluster/serve_node.h"
 
-#include <cerrno>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -9,7 +8,6 @@
 #include <poll.h>
 
 #include "host/end_signals.h"
-#include "host/file_cause.h"
 #include "server/base/log.h"
 #include "server/base/notify.h"
 #include "server/base/ports.h"
@@ -209,10 +207,7 @@ int serve_node(const CommonOptions& options) {
   try {
     return serve_until_end(options);
   } catch (const std::system_error& error) {  // Asio without a descriptor or a thread
-    const int cause = error.code().value();
-    return fail(is_temporary(cause) ? kExitTemporary : kExitInternal, std::string("cannot begin to serve: ") +
-                                                                          cause_text(cause) + "; " +
-                                                                          remedy_text(cause, "report it with the log"));
+    return fail_start(error);
   }
 }
 

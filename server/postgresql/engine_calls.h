@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/engine/engine.h"
+#include "server/engine/engine_verb.h"
 #include "server/postgresql/engine_link.h"
 #include "server/postgresql/pg_values.h"
 
@@ -26,22 +27,6 @@ inline constexpr uint64_t kEngineSumBytesMax = uint64_t{8} << 20;
 // begins reads a million devices in a thousand calls of some milliseconds each.
 inline constexpr uint32_t kEngineFleetCountMax = 1024;
 inline constexpr uint64_t kEngineFleetBytesMax = uint64_t{1} << 20;
-
-enum class EngineVerb : uint8_t {
-  kJoin,
-  kLoad,
-  kCommit,
-  kResolve,
-  kTakeLease,
-  kReadProgress,
-  kReadSums,
-  kSeal,
-  kPublish,
-  kReadVersions,
-  kReleaseLease,
-  kReadFleet
-};
-inline constexpr size_t kEngineVerbCount = 12;
 
 // Prepared at each connection.
 struct EngineStatement {

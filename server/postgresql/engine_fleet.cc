@@ -1,15 +1,11 @@
 #include "server/postgresql/engine_fleet.h"
 
-#include <algorithm>
 #include <span>
 
 #include "server/postgresql/engine_admin.h"
 
 namespace gradstream {
 namespace {
-
-// Rows of one statement. Reason: a message of some hundred kilobytes, and a statement of some milliseconds.
-constexpr size_t kFleetRowsAtOnce = 1000;
 
 constexpr char kReadCluster[] =
     "SELECT fleet_change, incarnation, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
@@ -87,30 +83,9 @@ Objection EngineFleet::begin(bool* is_beaten) {
   return {};
 }
 
-Objection EngineFleet::send(const char* statement, const std::vector<EngineFleetRow>& rows) {
-  for (size_t first = 0; first < rows.size(); first += kFleetRowsAtOnce) {
-    std::vector<uint64_t> numbers;
-    std::vector<std::vector<uint8_t>> names, contents;
-    for (size_t i = first; i < std::min(rows.size(), first + kFleetRowsAtOnce); ++i) {
-      numbers.push_back(rows[i].number);
-      names.emplace_back(rows[i].name.begin(), rows[i].name.end());
-      contents.push_back(rows[i].content);
-    }
-    PgParameters values;
-    values.number(change_ + 1);
-    values.numbers(numbers);
-    values.all_bytes(names);
-    values.all_bytes(contents);
-    if (Objection objection = session_.ask(statement, values)) {
-      return objection;
-    }
-  }
-  return {};
-}
-
 Objection EngineFleet::send_all(const EngineFleetRows& changed) {
-  Objection objection = send(kWriteDevices, changed.devices);
-  objection = objection ? objection : send(kWriteClaims, changed.claims);
+  Objection objection = send_fleet_rows(session_, kWriteDevices, change_ + 1, changed.devices);
+  objection = objection ? objection : send_fleet_rows(session_, kWriteClaims, change_ + 1, changed.claims);
   PgParameters number;
   number.number(change_ + 1);
   return objection ? objection : session_.ask("UPDATE gradstream.cluster SET fleet_change = $1::bigint", number);

@@ -49,7 +49,6 @@ class EngineFleet {
  private:
   Objection begin(bool* is_beaten);
   Objection send_all(const EngineFleetRows& changed);
-  Objection send(const char* statement, const std::vector<EngineFleetRow>& rows);
 
   EngineSession& session_;
   const EngineDurability durability_;

@@ -19,6 +19,17 @@ constexpr size_t kVersionBytesAtOnce = size_t{4} << 20;
 // million updates take ten seconds.
 constexpr char kReplayMost[] = "SET LOCAL idle_in_transaction_session_timeout = 600000";
 
+// Of the rows of an import: no change has written them.
+constexpr uint64_t kNoChange = 0;
+constexpr char kAddDevices[] =
+    "INSERT INTO gradstream.device(device, name, content, change) "
+    "SELECT number, convert_from(name, 'UTF8'), content, $1::bigint "
+    "FROM unnest($2::bigint[], $3::bytea[], $4::bytea[]) c(number, name, content)";
+constexpr char kAddClaims[] =
+    "INSERT INTO gradstream.claim(claim, name, content, change) "
+    "SELECT number, convert_from(name, 'UTF8'), content, $1::bigint "
+    "FROM unnest($2::bigint[], $3::bytea[], $4::bytea[]) c(number, name, content)";
+
 std::array<uint8_t, 8> bytes_of(uint64_t number) {
   std::array<uint8_t, 8> bytes = {};
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -28,6 +39,28 @@ std::array<uint8_t, 8> bytes_of(uint64_t number) {
 }
 
 }  // namespace
+
+Objection send_fleet_rows(EngineSession& session, const char* statement, uint64_t change,
+                          const std::vector<EngineFleetRow>& rows) {
+  for (size_t first = 0; first < rows.size(); first += kRowsAtOnce) {
+    std::vector<uint64_t> numbers;
+    std::vector<std::vector<uint8_t>> names, contents;
+    for (size_t i = first; i < std::min(rows.size(), first + kRowsAtOnce); ++i) {
+      numbers.push_back(rows[i].number);
+      names.emplace_back(rows[i].name.begin(), rows[i].name.end());
+      contents.push_back(rows[i].content);
+    }
+    PgParameters values;
+    values.number(change);
+    values.numbers(numbers);
+    values.all_bytes(names);
+    values.all_bytes(contents);
+    if (Objection objection = session.ask(statement, values)) {
+      return objection;
+    }
+  }
+  return {};
+}
 
 // An import whose last answer was lost may have brought its run.
 Objection EngineImport::name_what_is_there(const EnginePlan& plan) {
@@ -83,33 +116,8 @@ Objection EngineImport::begin(const EnginePlan& plan) {
 
 Objection EngineImport::add_fleet(const std::vector<EngineFleetRow>& devices,
                                   const std::vector<EngineFleetRow>& claims) {
-  const auto add = [this](const char* statement, const std::vector<EngineFleetRow>& all) -> Objection {
-    for (size_t first = 0; first < all.size(); first += kRowsAtOnce) {
-      std::vector<uint64_t> numbers;
-      std::vector<std::vector<uint8_t>> names, contents;
-      for (size_t i = first; i < std::min(all.size(), first + kRowsAtOnce); ++i) {
-        numbers.push_back(all[i].number);
-        names.emplace_back(all[i].name.begin(), all[i].name.end());
-        contents.push_back(all[i].content);
-      }
-      PgParameters values;
-      values.numbers(numbers);
-      values.all_bytes(names);
-      values.all_bytes(contents);
-      if (Objection objection = session_.ask(statement, values)) {
-        return objection;
-      }
-    }
-    return {};
-  };
-  const Objection objection =
-      add("INSERT INTO gradstream.device SELECT number, convert_from(name, 'UTF8'), content "
-          "FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) c(number, name, content)",
-          devices);
-  return objection ? objection
-                   : add("INSERT INTO gradstream.claim SELECT number, convert_from(name, 'UTF8'), content "
-                         "FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) c(number, name, content)",
-                         claims);
+  const Objection objection = send_fleet_rows(session_, kAddDevices, kNoChange, devices);
+  return objection ? objection : send_fleet_rows(session_, kAddClaims, kNoChange, claims);
 }
 
 Objection EngineImport::add_version(PublishedVersion version) {

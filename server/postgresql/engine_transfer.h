@@ -37,6 +37,11 @@ struct EngineFleetRow {
   std::vector<uint8_t> content;
 };
 
+// Sends rows in statements of a bounded size. statement: with the change as $1::bigint, and numbers, names and contents
+// as $2::bigint[], $3::bytea[] and $4::bytea[]. Objects to the first statement that fails.
+Objection send_fleet_rows(EngineSession& session, const char* statement, uint64_t change,
+                          const std::vector<EngineFleetRow>& rows);
+
 // The open version of a run.
 struct EngineOpenVersion {
   uint32_t version = 0;

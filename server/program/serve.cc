@@ -335,10 +335,7 @@ int serve(const CommonOptions& options, bool may_create, const std::function<int
   try {
     return serve_until_end(options, may_create, become_node);
   } catch (const std::system_error& error) {  // Asio without a descriptor or a thread
-    const int cause = error.code().value();
-    return fail(is_temporary(cause) ? kExitTemporary : kExitInternal, std::string("cannot begin to serve: ") +
-                                                                          cause_text(cause) + "; " +
-                                                                          remedy_text(cause, "report it with the log"));
+    return fail_start(error);
   }
 }
 

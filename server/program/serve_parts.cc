@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/end_signals.h"
+#include "host/file_cause.h"
 #include "server/base/descriptors.h"
 #include "server/base/listen_address.h"
 #include "server/base/log.h"
@@ -60,6 +61,13 @@ void share_descriptors(Config* config) {
   }
 }
 
+int fail_start(const std::system_error& error) {
+  const int cause = error.code().value();
+  return fail(
+      is_temporary(cause) ? kExitTemporary : kExitInternal,
+      std::string("cannot begin to serve: ") + cause_text(cause) + "; " + remedy_text(cause, "report it with the log"));
+}
+
 // ---- HTTP ----
 
 int open_http(const Config& config, HttpServer::Handler handler, HttpServer::IsPublic is_public,
@@ -91,17 +99,17 @@ int open_http(const Config& config, HttpServer::Handler handler, HttpServer::IsP
 
 namespace {
 
+void log_reload_failed(const Objection& problem, const char* remedy) {
+  log_event("reload_failed"_event, Fields().add("cause", problem.sentence).add("remedy", remedy));
+}
+
 // Whether the port goes on with the token that its file holds now. A file that cannot be used changes nothing.
 bool take_token(const Config& served, HttpServer& http) {
   std::string token;
   const Objection problem = read_token(served.server.http_token_file, &token);
   if (problem) {
-    log_event(
-        "reload_failed"_event,
-        Fields()
-            .add("cause", problem.sentence)
-            .add("remedy",
-                 "correct the file, and send SIGHUP again; until then the HTTP port keeps the token that it has"));
+    log_reload_failed(problem,
+                      "correct the file, and send SIGHUP again; until then the HTTP port keeps the token that it has");
     return false;
   }
   http.set_token(std::move(token));
@@ -112,12 +120,8 @@ bool take_token(const Config& served, HttpServer& http) {
 bool take_certificates(ServedShell& shell) {
   const Objection problem = shell.reload_credentials();
   if (problem) {
-    log_event(
-        "reload_failed"_event,
-        Fields()
-            .add("cause", problem.sentence)
-            .add("remedy",
-                 "correct the files, and send SIGHUP again; until then the server keeps the certificates that it has"));
+    log_reload_failed(
+        problem, "correct the files, and send SIGHUP again; until then the server keeps the certificates that it has");
   }
   return !problem;
 }

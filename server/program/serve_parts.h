@@ -3,6 +3,7 @@
 #define GRADSTREAM_SERVER_PROGRAM_SERVE_PARTS_H_
 
 #include <memory>
+#include <system_error>
 
 #include "server/base/asio_alias.h"
 #include "server/link/listener.h"
@@ -17,6 +18,8 @@ namespace gradstream {
 ListenerLimits listener_limits(const Config& config);
 // Descriptors for HTTP, the database and exports are kept before devices get any: sets descriptor_count_max.
 void share_descriptors(Config* config);
+// Prints why a server or a node cannot begin. kExitTemporary: a later start may do; else kExitInternal.
+int fail_start(const std::system_error& error);
 // Opens http_listen; *out stays empty where none is configured. handler and is_public: as of HttpServer. kExitOk, or an
 // error already printed: kExitFile of the token, kExitNetwork.
 int open_http(const Config& config, HttpServer::Handler handler, HttpServer::IsPublic is_public,

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""What gradstream-load writes down of a run is what a server has of it, though the server is killed meanwhile. The
-checker gradstream-lineage folds each version again, and finds a record that lacks an Ack, or has one too many.
+"""What gradstream-load and real clients write down of a run is what a server has of it, though the server is killed
+meanwhile. The checker gradstream-lineage folds each version again, and finds a record that lacks an Ack, or has one too
+many.
 """
 
 import contextlib
@@ -11,12 +12,14 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import bench_server  # noqa: E402
+import cluster_clients  # noqa: E402
 import fleet  # noqa: E402
 
 LINEAGE = fleet.BUILD / "bench" / "gradstream-lineage"
-DEVICES, VALUES = 20, 16
+DEVICES, CLIENTS, VALUES = 20, 2, 16
 SECONDS_MAX = 60
-DAYS_SECONDS = 2
+KILLED_AT, ENDED_AT = 5, 20  # versions at which the server is killed, and the clients end
+LEAVING_SHARE = 0.1  # of the devices after an Ack, to dial anew
 CONFIG = """
 [server]
 listen = "127.0.0.1:{port}"
@@ -45,10 +48,12 @@ class Place:
     def __init__(self, home, stack):
         self.home, self.stack, self.port = home, stack, fleet.free_port()
         self.config = home / "server.toml"
-        self.config.write_text(CONFIG.format(port=self.port, home=home, values=VALUES, devices=DEVICES),
+        self.config.write_text(CONFIG.format(port=self.port, home=home, values=VALUES, devices=DEVICES + CLIENTS),
                                encoding="ascii")
         bench_server.write_identities(home / "identities.csv", DEVICES)
         fleet.command([fleet.SERVER, "device", "import", home / "identities.csv", "--config", self.config], "enrolling")
+        self.clients = cluster_clients.Clients(home / "clients", stack, CLIENTS, VALUES, seed=1)
+        self.clients.enrol(self.config)
 
     def serve(self):
         server = fleet.Process("server", [fleet.SERVER, "serve", "--config", self.config])
@@ -65,17 +70,24 @@ class Place:
                                       "--exchange", "psk_ke"])
         self.stack.callback(load.kill)
         check(load.wait_for_line("event=connected", SECONDS_MAX), "\n".join(load.lines))
-        load.type(f"days {DAYS_SECONDS} 0.1\n")
-        check(server.wait_for_line("event=round_closed version=5 ", SECONDS_MAX), "\n".join(server.lines[-5:]))
+        self.clients.start(f"127.0.0.1:{self.port}")
+        load.type(f"until_told {LEAVING_SHARE}\n")
+        self.wait_version(server, KILLED_AT)
         server.kill()
         server = self.serve()
-        check(load.wait_for_line("event=load", SECONDS_MAX), "\n".join(load.lines))
+        self.wait_version(server, ENDED_AT)
+        self.clients.end()
         load.type(f"drain {SECONDS_MAX}\nquit\n")
         drained = load.wait_for_line("event=drained", 2 * SECONDS_MAX)
         check(drained and fleet.fields(drained)["pending"] == "0" and fleet.fields(drained)["recorded"] == "1",
               f"every update has an Ack: {drained}")
         check(server.stop() == 0, "the server ends")
-        return record.read_text(encoding="ascii").splitlines()
+        return [line for file in (record, *self.clients.records)
+                for line in file.read_text(encoding="ascii").splitlines()]
+
+    @staticmethod
+    def wait_version(server, version):
+        check(server.wait_for_line(f"event=round_closed version={version} ", SECONDS_MAX), "\n".join(server.lines[-5:]))
 
     def judge(self, lines):
         """(exit status, the fields of the result, all that was said) of the checker for these lines."""
@@ -92,6 +104,8 @@ def check_whole(place, lines):
     acks = [line for line in lines if line.startswith("event=ack")]
     check(int(result["acked"]) + int(result["refused"]) == len(acks) and int(result["acked"]) >= 60, said)
     check(int(result["versions"]) >= 5 and result["digests_wrong"] == "0", said)
+    accepted = place.clients.read_accepted()
+    check(len(accepted) == CLIENTS and all(count >= 2 for count in accepted.values()), f"clients train: {accepted}")
     check(any(line.startswith("event=lost") for line in lines), "the devices have lost their server")
     check(any(line.startswith("event=back") for line in lines), "and have found it again")
 
@@ -123,12 +137,36 @@ def check_faults(place, lines):
     check(status == 2 and f"judged:{index + 1}: the line is torn" in said, said)
 
 
+def check_client_faults(place, lines):
+    """Of an Ack that a client has written down."""
+    index = [at for at, line in enumerate(lines) if " verdict=1 " in line and " values=" in line][1]
+    status, result, said = place.judge(lines[:index] + lines[index + 1:])
+    check(status == 1 and (result["unrecorded"], result["digests_wrong"]) == ("1", "1"), f"a line is gone:\n{said}")
+
+    ack = fleet.fields(lines[index])
+    later = lines[index].replace(f" task_sequence={ack['task_sequence']} ", " task_sequence=999999 ")
+    status, result, said = place.judge([*lines, later])
+    check(status == 1 and (result["lost"], result["digests_wrong"]) == ("1", "1"), f"no version has an update:\n{said}")
+
+    again = lines[index].replace(" duplicate=0 ", " duplicate=1 ")
+    status, result, said = place.judge([*lines, again])
+    check(status == 0, f"a client may ask for its answer once more:\n{said}")
+
+    digit = "1" if lines[index][-1] == "0" else "0"
+    status, result, said = place.judge(lines[:index] + [lines[index][:-1] + digit] + lines[index + 1:])
+    check(status == 1 and result["foreign"] == "1", f"a value is another:\n{said}")
+
+    status, _, said = place.judge(lines[:index] + [lines[index][:-1]] + lines[index + 1:])
+    check(status == 2 and f"judged:{index + 1}: the line is torn" in said, said)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="gradstream-lineage-") as folder, contextlib.ExitStack() as stack:
         place = Place(pathlib.Path(folder), stack)
         lines = place.load()
         check_whole(place, lines)
         check_faults(place, lines)
+        check_client_faults(place, lines)
         print(place.judge(lines)[2], end="")
     return 0
 

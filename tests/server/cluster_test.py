@@ -4,7 +4,8 @@
 The node that leads is killed in mid-run, the primary is restarted, and another node gets SIGTERM. Their devices dial
 again, and the last node takes the run to its end. Everyone takes part in each round. So the digest of each version must
 be that of one server with the same devices, which nobody disturbed. A verb revokes a device beside the engine, and the
-node hears of it. Then the engine lacks what it has said, which the node notices. The run goes back into a file.
+node hears of it. Keys end by the engine's clock. Then the engine lacks what it has said, which the node notices. The
+run goes back into a file.
 Everything listens on 127.0.0.1. Without PostgreSQL or haproxy it is skipped, and says so.
 """
 
@@ -12,6 +13,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -28,6 +30,7 @@ SKIPPED = 77
 SECONDS_MAX = 60  # of one wait, on a machine with much else to do
 DEVICES, NODES, ROUNDS = 12, 3, 30
 KILL_AT, STOP_AFTER = 3, 3  # versions, the latter behind the one at which the leader was killed
+WINDOW_SECONDS = 600  # of a key that was replaced: far less than clocks differ
 CALM_ROUNDS = 3  # behind the last disturbance, at least
 EXIT_CONFIG, EXIT_DATABASE = 3, 4
 POSTGRESQL = """
@@ -119,6 +122,15 @@ class Database:
         self.primary.stop()
         self.primary = self._start("primary", self.port)
         self._wait_for_standby()
+
+    def set_clock_back(self, interval):
+        """For connections from now on. None: they see the machine's clock again."""
+        if interval is None:
+            self.ask("ALTER DATABASE postgres RESET search_path")
+            return
+        self.ask("CREATE SCHEMA late; CREATE FUNCTION late.clock_timestamp() RETURNS timestamptz LANGUAGE sql "
+                 f"AS $$SELECT pg_catalog.clock_timestamp() - interval '{interval}'$$")
+        self.ask("ALTER DATABASE postgres SET search_path = late, pg_catalog")
 
     def _wait_for_standby(self):
         """Until the primary counts it as synchronous, which is later than the standby's own line says."""
@@ -253,14 +265,30 @@ def check_start(place, database):
     check(away.process.stop() == 0, "a signal ends a node that waits:\n" + "\n".join(away.process.lines))
 
 
+def start_balancer(place, port, servers):
+    (place.home / "haproxy.cfg").write_text(HAPROXY.format(port=port) + servers)
+    balancer = fleet.Process("haproxy", ["haproxy", "-db", "-f", place.home / "haproxy.cfg"])
+    place.stack.callback(balancer.stop)
+
+
 def balance(place, nodes):
     port = fleet.free_port()
     servers = "".join(f"  server {node.name} 127.0.0.1:{node.port} check inter 200ms fall 1 rise 1 send-proxy-v2\n"
                       for node in nodes)
-    (place.home / "haproxy.cfg").write_text(HAPROXY.format(port=port) + servers)
-    balancer = fleet.Process("haproxy", ["haproxy", "-db", "-f", place.home / "haproxy.cfg"])
-    place.stack.callback(balancer.stop)
+    start_balancer(place, port, servers)
     return port
+
+
+def check_early_hangup(place, database):
+    """What SIGHUP asks of a node that waits for its engine is done once it serves."""
+    port = fleet.free_port()
+    node = Node(place, f"host=127.0.0.1 port={port} user={durable_peers.ROLE} dbname=postgres", "early", Versions())
+    balancer_test.wait(node.process, "engine_away")
+    os.kill(node.process.pid, signal.SIGHUP)
+    start_balancer(place, port, f"  server engine 127.0.0.1:{database.port}\n")
+    balancer_test.wait(node.process, "node_joined")
+    balancer_test.wait(node.process, "reloaded")
+    check(node.process.stop() == 0, "\n".join(node.process.lines[-20:]))
 
 
 def check_cluster(place, database, alone):
@@ -268,6 +296,7 @@ def check_cluster(place, database, alone):
     fleet.command([fleet.SERVER, "engine", "init", *engine], "engine init")
     fleet.command([fleet.SERVER, "engine", "import", *engine, "--from", place.home / "gradstream.db"], "engine import")
     versions = Versions()
+    check_early_hangup(place, database)
     nodes = [Node(place, database.address, number, versions) for number in range(1, NODES + 1)]
     for node in nodes:
         balancer_test.wait(node.process, "node_joined")
@@ -302,6 +331,7 @@ def check_cluster(place, database, alone):
     check_metrics(last)
     check(last.leads(), "the last node leads")
     check_fleet(place, last, engine, port, digest)
+    check_clock(place, database, engine, digest)
     check_trouble(last, database)
     made = {version: alone[version] for version in versions.digests}
     check(versions.digests == made, f"one server makes {made}, nodes made {versions.digests}")
@@ -337,6 +367,19 @@ def check_fleet(place, node, engine, port, digest):
     said = balancer_test.wait(node.process, "device_added")
     check((said["device"], said["index"]) == ("late", str(DEVICES)), str(said))
     check(place.finish([place.dial("late", "0.gsd", port)], [node.process]) == digest, "who is new has the model")
+
+
+def check_clock(place, database, engine, digest):
+    """A window of keys ends by the engine's clock, which is an hour behind that of the node's machine."""
+    database.set_clock_back("1 h")
+    fleet.command([fleet.SERVER, "device", "rotate", "device-1", "--window-s", WINDOW_SECONDS, "--out",
+                   place.home / "device-1.new", *engine], "device rotate")
+    node = Node(place, database.address, NODES + 1, Versions())
+    balancer_test.wait(node.process, "node_joined")
+    late = place.dial("device-1", "1.gsd", balance(place, [node]))
+    check(place.finish([late], [node.process]) == digest, "the key before lets its device in")
+    check(node.process.stop() == 0, "\n".join(node.process.lines[-20:]))
+    database.set_clock_back(None)
 
 
 def check_trouble(node, database):

@@ -3,7 +3,7 @@ _gradstream_client() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=''
   COMPREPLY=()
   case $previous in
-    --identity | --certificate | --key | --server-ca | --claim | --data | --network | --score)
+    --identity | --certificate | --key | --server-ca | --claim | --data | --network | --score | --record)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
@@ -24,7 +24,7 @@ _gradstream_client() {
     --server | --server-name | --name | --label | --skip-rows | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib | --threshold | --batch-size-min | --local-step-count-min | --scalars-per-sample-max | --sums-samples-min | --trials-samples-min) ;;
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --claim-unproven --name --data --label
-        --delimiter --decimal --skip-rows --network --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --power --log-time --no-sums --batch-size-min --local-step-count-min --scalars-per-sample-max --sums-samples-min
+        --delimiter --decimal --skip-rows --network --state --record --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --power --log-time --no-sums --batch-size-min --local-step-count-min --scalars-per-sample-max --sums-samples-min
         --trials-samples-min --no-tangents --send-losses --no-evaluation --sample-count --no-floors --score --threshold --once
         --until-finished --version --help'
       ;;
