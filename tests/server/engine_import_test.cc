@@ -46,7 +46,7 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
   };
   // Every version, and the one that the sum of the open one makes.
   FollowedRun followed(played.server.parameters, kDevices);
-  for (const PublishedVersion& version : wait(engine.read_versions(1)).versions) {
+  for (const PublishedVersion& version : wait(engine.read_versions(1, EngineRunState::kActive)).versions) {
     ASSERT_EQ(followed.follow(version), Status::kOk);
   }
   EXPECT_EQ(followed.version(), 2U);
