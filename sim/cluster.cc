@@ -128,10 +128,10 @@ bool Cluster::may(ClusterFault fault, uint32_t odds) {
 }
 
 void Cluster::inject() {
-  constexpr std::array<ClusterFault, 10> kSpontaneous = {
+  constexpr std::array<ClusterFault, 11> kSpontaneous = {
       ClusterFault::kLoss,      ClusterFault::kSlow,        ClusterFault::kDeviceCrash, ClusterFault::kNodeCrash,
       ClusterFault::kNodePause, ClusterFault::kLeaderCrash, ClusterFault::kLeaderPause, ClusterFault::kFailover,
-      ClusterFault::kDrained,   ClusterFault::kAway};
+      ClusterFault::kDrained,   ClusterFault::kAway,        ClusterFault::kRunPaused};
   const ClusterFault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
   if (may(fault, kClusterFaultOdds) && inject_into(fault)) {
     count(fault);
@@ -180,6 +180,8 @@ bool Cluster::inject_into(ClusterFault fault) {
       }
       engine_.go_away(now_ms_ + dice_.between(kAwayLeastMs, kAwayMostMs));
       return true;
+    case ClusterFault::kRunPaused:
+      return pause_run();
     case ClusterFault::kDrained:
       return drain_node(dice_.one_in(2) ? leader : node);
     case ClusterFault::kFailover:
@@ -221,6 +223,7 @@ ClusterResult Cluster::run() {
     step_nodes();
     end_drained_nodes();
     check_lease();
+    check_pause();
     schedule_wake();
     broken(oracle_.fault());
     const uint64_t calm_max_ms = kClusterCalmMaxMs + kClusterCalmMaxMs * parameters_.version_count() / 10;
@@ -284,6 +287,9 @@ void Cluster::handle(const Event& event) {
       if (nodes_[event.device].drain_end_ms == event.at_ms) {
         crash_node(event.device);
       }
+      return;
+    case Kind::kRunResumed:
+      engine_.change_state(EngineRunState::kActive);
       return;
     case Kind::kWake:
       wake_ms_ = wake_ms_ == event.at_ms ? kEver : wake_ms_;

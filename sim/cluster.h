@@ -48,8 +48,9 @@ enum class ClusterFault : uint8_t {
   kSkew,         // a node boots with a clock that is minutes from all others
   kDrained,      // a node is told to end, and comes back; half of them hold the lease
   kAway,         // the engine answers nothing for up to a minute
+  kRunPaused,    // an operator pauses the run, and resumes it
 };
-inline constexpr size_t kClusterFaultCount = 18;
+inline constexpr size_t kClusterFaultCount = 19;
 inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames = {"loss",
                                                                                    "duplicate",
                                                                                    "delay",
@@ -67,7 +68,8 @@ inline constexpr std::array<const char*, kClusterFaultCount> kClusterFaultNames 
                                                                                    "engine_much_late",
                                                                                    "node_skew",
                                                                                    "node_drained",
-                                                                                   "engine_away"};
+                                                                                   "engine_away",
+                                                                                   "run_paused"};
 using ClusterFaultCounts = std::array<uint64_t, kClusterFaultCount>;
 
 // Nodes of one cluster, at most. Reason: each keeps a model for its front and one for its leader.
@@ -124,6 +126,7 @@ class Cluster {
     kNodeBoot,  // device: the node's number, as of the next one
     kNodeResume,
     kNodeDrained,  // its time to end in order is over
+    kRunResumed,   // by the operator
     kWake          // the engine, or a node's own time
   };
   using Event = TimedEvent<Kind>;
@@ -138,6 +141,11 @@ class Cluster {
     std::deque<Event> inbox;    // what came meanwhile
     uint64_t ahead_ms = 0;      // of virtual time, by its own clock
     uint64_t next_ms() const;
+  };
+  // The last pause of the run.
+  struct Pause {
+    uint64_t since_ms = 0;     // or since a node stood still in it, which has to hear of it first
+    uint32_t version_max = 0;  // that may be open in it: one that was sealed before is published
   };
   // A node's end of a session.
   struct Link {
@@ -176,6 +184,9 @@ class Cluster {
   bool drain_node(size_t index);
   void end_drained_nodes();
   void check_lease();
+  bool pause_run();
+  void check_pause();
+  void check_told(const ServerMessage& message);
   void resume_node(size_t index);
   void retire(Node* node);
   void step_nodes();
@@ -199,6 +210,7 @@ class Cluster {
   uint64_t free_since_ms_ = UINT64_MAX;  // the lease is, and a node could take it; UINT64_MAX: not so
   uint64_t engine_faults_ = 0;           // that the engine has counted by then
   uint64_t quiet_from_ms_ = 0;           // the answer to a look at the lease may be lost until then
+  Pause pause_;
   ClusterOracle oracle_;
   FakeEngine engine_;
   std::vector<Node> nodes_;  // end before the engine

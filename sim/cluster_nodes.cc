@@ -20,6 +20,14 @@ constexpr uint64_t kFreeLeaseMostMs = kLeaseLookMs + 50;
 constexpr uint64_t kLostLookMs = 2 * kLeaseRenewMs;
 // A node's clock is skewed at one boot of so many.
 constexpr uint32_t kSkewOdds = 3;
+// The pause of an operator lasts so long, ms, at one occasion of so many. Reason: below and beyond a device's wait in
+// it, and each takes seconds of virtual time.
+constexpr uint64_t kRunPauseLeastMs = 50;
+constexpr uint64_t kRunPauseMostMs = 8000;
+constexpr uint32_t kRunPauseOdds = 4;
+// Nodes hear of a pause within so long, ms, where no call is lost. Reason: one poll of a front, its way there and back,
+// and a batch that was under way by then.
+constexpr uint64_t kPauseHeardMs = kVersionPollMs + 100;
 
 }  // namespace
 
@@ -175,12 +183,44 @@ void Cluster::check_lease() {
   broken(now_ms_ - free_since_ms_ <= kFreeLeaseMostMs ? "" : "a lease that was free was not taken in time");
 }
 
+// Whether there was a run to pause.
+bool Cluster::pause_run() {
+  if (engine_.state() != EngineRunState::kActive || !dice_.one_in(kRunPauseOdds)) {
+    return false;
+  }
+  engine_.change_state(EngineRunState::kPaused);
+  pause_ = {now_ms_, engine_.open_version() + (engine_.is_sealed() ? 1 : 0)};
+  push(now_ms_ + dice_.between(kRunPauseLeastMs, kRunPauseMostMs), Kind::kRunResumed, 0, 0);
+  return true;
+}
+
+void Cluster::check_pause() {
+  const uint32_t version = engine_.open_version() + (engine_.is_sealed() ? 1 : 0);
+  if (engine_.state() == EngineRunState::kPaused && version > pause_.version_max) {
+    broken("a version was sealed while the run was paused");
+  }
+}
+
+// What a node says of the run, which it hears of by its look at the versions.
+void Cluster::check_told(const ServerMessage& message) {
+  const bool tells_of_pause =
+      message.which_body == gs_ServerMessage_wait_tag && message.body.wait.cause == gs_WaitCause_WAIT_CAUSE_PAUSED;
+  if (tells_of_pause && result_.faults[static_cast<size_t>(ClusterFault::kRunPaused)] == 0) {
+    broken("a Wait names a pause that nobody has asked for");
+  }
+  const bool is_late = now_ms_ > std::max(pause_.since_ms, quiet_from_ms_) + kPauseHeardMs && !engine_.is_away();
+  if (message.which_body == gs_ServerMessage_task_tag && engine_.state() == EngineRunState::kPaused && is_late) {
+    broken("a node gave out a task of a run that was paused");
+  }
+}
+
 void Cluster::resume_node(size_t index) {
   Node& node = nodes_[index];
   if (node.resume_ms != now_ms_) {
     return;  // the node that stood still has ended meanwhile, and this one stands still for longer, or never did
   }
   node.is_paused = false;
+  pause_.since_ms = now_ms_;
   for (const Event& event : std::exchange(node.inbox, {})) {
     handle_up(event);
   }
@@ -224,6 +264,7 @@ void Cluster::take_actions(Node* node) {
     }
     if (!action.is_close) {
       oracle_.on_told(link->second.device, action.message);
+      check_told(action.message);
       send_down(action.session, action.message);
       continue;
     }

@@ -33,6 +33,7 @@ bool is_read(EngineVerb verb) {
 struct FakeEngine::Tables {
   uint32_t open_version = 0;
   bool is_sealed = false;
+  EngineRunState state = EngineRunState::kActive;
   LeaseRow lease;
   std::map<std::string, FrontRow> fronts;
   std::map<uint32_t, DeviceRow> devices;
@@ -116,7 +117,7 @@ class FakeEngine::Node : public EngineNode {
     call.next = next;
     return submit(std::move(call));
   }
-  EngineTicket read_versions(uint32_t from) override {
+  EngineTicket read_versions(uint32_t from, EngineRunState) override {
     Call call = of(EngineVerb::kReadVersions);
     call.version = from;
     return submit(std::move(call));
@@ -301,7 +302,9 @@ void FakeEngine::fail_over(size_t lost_count, uint64_t back_ms) {
   }
   if (lost_count > 0 && !history_.empty()) {
     const size_t undone = std::min(lost_count, history_.size());
+    const EngineRunState state = tables_->state;  // what the operator has said stands
     *tables_ = history_[history_.size() - undone];
+    tables_->state = state;
     history_.resize(history_.size() - undone);
   }
 }
@@ -375,6 +378,7 @@ EngineReply FakeEngine::transact(const Call& call) {
       break;
     case EngineVerb::kReadVersions:
       reply.engine_ms = clock_ms();
+      reply.state = tables.state;
       for (const PublishedVersion& one : tables.versions) {
         if (one.version >= call.version) {
           reply.versions.push_back(one);
@@ -486,12 +490,19 @@ void FakeEngine::change_fleet(FleetChange row) {
   tables_->fleet[{row.is_claim, row.number}] = std::move(row);
 }
 
+void FakeEngine::change_state(EngineRunState state) { tables_->state = state; }
+
+EngineRunState FakeEngine::state() const { return tables_->state; }
+
+bool FakeEngine::is_sealed() const { return tables_->is_sealed; }
+
 void FakeEngine::read_progress(const Call& call, EngineReply* reply) const {
   if (call.version != tables_->open_version) {
     reply->outcome = EngineOutcome::kCut;
     return;
   }
   reply->progress.is_sealed = tables_->is_sealed;
+  reply->progress.state = tables_->state;
   for (const auto& [name, front] : tables_->fronts) {
     // A node that has not joined since counts for an older version. All others do for this one, sealed or not.
     if (front.open_version >= call.version) {
@@ -522,7 +533,8 @@ bool FakeEngine::is_leader(const Call& call) const {
 
 void FakeEngine::seal(const Call& call, EngineReply* reply) {
   reply->lease = tables_->lease;
-  if (!is_leader(call) || call.version != tables_->open_version) {
+  const bool may_seal = tables_->is_sealed || tables_->state == EngineRunState::kActive;
+  if (!is_leader(call) || call.version != tables_->open_version || !may_seal) {
     reply->outcome = EngineOutcome::kCut;
     return;
   }

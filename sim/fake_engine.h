@@ -90,6 +90,11 @@ class FakeEngine {
   // A change of the fleet by an operator, at once: its number is the next one, and not read from the row.
   void change_fleet(FleetChange row);
 
+  // The same of the run's state.
+  void change_state(EngineRunState state);
+  EngineRunState state() const;
+  bool is_sealed() const;
+
   // ---- Faults ----
   using Fault = EngineCallFault;
   // What the next call of the node meets, in place of a draw.

@@ -45,6 +45,7 @@ RUN_BY = {
     ("docs/how-to/engine.md", "./run package server engine"): "tests/tools/package_server_test.py",
     ("docs/how-to/engine.md", "gradstream engine"): "tests/server/engine_commands_test.cc",
     ("docs/how-to/engine.md", "gradstream device add"): "tests/server/engine_fleet_test.cc",
+    ("docs/how-to/engine.md", "gradstream run pause"): "tests/server/engine_run_state_test.cc",
     ("docs/how-to/install.md", "./run package server"): "tests/tools/install_test.py",
     ("docs/how-to/library.md", "./run build dev"): "tests/consume/consume_test.py",
     ("docs/how-to/library.md", "./run package library"): "tests/tools/package_library_test.py",

@@ -5,6 +5,7 @@
 
 #include "server/postgresql/engine_address.h"
 #include "server/postgresql/engine_admin.h"
+#include "server/run/run_parameters.h"
 
 namespace gradstream {
 namespace {
@@ -41,6 +42,7 @@ void print_run(const CommonOptions& options, const EngineRunReport& run) {
   OutputLine()
       .add("run", uint64_t{run.run})
       .add("name", run.name.empty() ? "none" : run.name)
+      .add("state", stored_run_state_text(stored_state_of(run.state, run.source, run.open_version)))
       .add("open_version", uint64_t{run.open_version})
       .add_flag("sealed", run.is_sealed)
       .add("versions", run.version_count)
@@ -109,6 +111,17 @@ Objection trouble_of(const EngineReport& report, EngineDurability durability) {
 
 Objection secrecy_of(const OpenedEngine& engine, const EngineReport& report) {
   return check_secrecy(report.has_tls, report.primary, engine.config.engine.address);
+}
+
+StoredRunState stored_state_of(EngineRunState state, const std::string& source, uint32_t open_version) {
+  RunParameters parameters;
+  const bool is_read = !source.empty() && !parse_run_source(source, &parameters);
+  if (is_read && open_version >= parameters.version_count()) {
+    return StoredRunState::kFinished;
+  }
+  return state == EngineRunState::kPaused    ? StoredRunState::kPaused
+         : state == EngineRunState::kStopped ? StoredRunState::kStopped
+                                             : StoredRunState::kActive;
 }
 
 int engine_init(const CommonOptions& options) {

@@ -2,8 +2,11 @@
 #ifndef GRADSTREAM_SERVER_CLUSTER_ENGINE_COMMANDS_H_
 #define GRADSTREAM_SERVER_CLUSTER_ENGINE_COMMANDS_H_
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
+#include "server/engine/engine.h"
 #include "server/postgresql/engine_admin.h"
 #include "server/postgresql/engine_checks.h"
 #include "server/postgresql/engine_session.h"
@@ -37,6 +40,9 @@ int open_engine(const CommonOptions& options, std::unique_ptr<OpenedEngine>* out
 Objection trouble_of(const EngineReport& report, EngineDurability durability);
 // Objects to a way to the server on which others could read the keys of the devices.
 Objection secrecy_of(const OpenedEngine& engine, const EngineReport& report);
+// What a run of the engine has come to, in the words of a database: also `finished`, once all its rounds are done.
+// source: its table [run]; empty: nobody knows the rounds.
+StoredRunState stored_state_of(EngineRunState state, const std::string& source, uint32_t open_version);
 // Prints an objection of the session; the exit code.
 int fail_engine(const EngineSession& session, const Objection& objection);
 

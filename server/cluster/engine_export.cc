@@ -160,9 +160,10 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
                                    "10 s, and export it then");
   }
   if (!stored.sums.empty() && !closes) {
-    return fail(kExitDatabase, name +
-                                   " has updates in its open version, which a journal could not prove; let a node "
-                                   "publish that version, or close it with --close");
+    return fail(kExitDatabase, name + " has updates in its open version, which a journal could not prove; " +
+                                   (stored.state == EngineRunState::kActive
+                                        ? "let a node publish that version, or close it with --close"
+                                        : "no node publishes it while the run is not active: close it with --close"));
   }
   for (const EngineFleetRow& device : stored.devices) {
     made->names.push_back(device.name);
@@ -196,12 +197,18 @@ FleetCopy fleet_of(const EngineStored& stored) {
   return fleet;
 }
 
+// A run that is done has the state that its journal tells of.
+StoredRunState state_of(const EngineStored& stored) {
+  const StoredRunState state = stored_state_of(stored.state, stored.plan.source, stored.open_version);
+  return state == StoredRunState::kFinished ? StoredRunState::kActive : state;
+}
+
 // The journal begins at its last version: the checkpoint there alone has what the devices have done, and a replay of
 // the versions before it would know of no task. kExitOk, or an error already printed.
 int write_run(const EngineStored& stored, const MadeRun& made, SqliteDatabase& database) {
   const EnginePlan& plan = stored.plan;
-  const RunRow row = {plan.run,        plan.name, plan.parameters, plan.source, plan.digest, StoredRunState::kActive,
-                      plan.created_ms, plan.nonce};
+  const RunRow row = {plan.run,    plan.name,        plan.parameters, plan.source,
+                      plan.digest, state_of(stored), plan.created_ms, plan.nonce};
   if (const Objection objection = write_fleet(database, fleet_of(stored), row)) {
     return fail(kExitFile, objection.sentence);
   }

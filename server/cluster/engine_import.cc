@@ -68,9 +68,10 @@ int check_source(SourceRun* source, SqliteStore& journal) {
   if (const Objection objection = check_cluster_run(source->parameters)) {
     return fail(kExitFrozen, name_of_run(row) + ": " + objection.sentence);
   }
-  if (row.state != StoredRunState::kActive) {
+  if (row.state == StoredRunState::kFinished || row.state == StoredRunState::kStopped ||
+      row.state == StoredRunState::kStopRequested) {
     return fail(kExitFrozen, name_of_run(row) + " is " + stored_run_state_text(row.state) +
-                                 ", and nodes go on with an active one; resume it, and let a server serve it once");
+                                 ", and nodes go on with one that is active or paused");
   }
   CheckpointHead start;
   if (journal.read_start(&start) != StoreStatus::kOk) {
@@ -90,8 +91,9 @@ int check_source(SourceRun* source, SqliteStore& journal) {
   if (source->coordinator->last_sequence() == 0) {
     return fail(kExitFrozen, name_of_run(row) + " has no version yet; let a server serve it once");
   }
-  if (source->coordinator->run_state() != gs_RunState_RUN_STATE_ACTIVE) {
-    return fail(kExitFrozen, name_of_run(row) + " is over, paused or stalled, and nodes go on with one that trains");
+  const gs_RunState state = source->coordinator->run_state();
+  if (state != gs_RunState_RUN_STATE_ACTIVE && state != gs_RunState_RUN_STATE_PAUSED) {
+    return fail(kExitFrozen, name_of_run(row) + " is over or stalled, and nodes go on with one that trains");
   }
   return kExitOk;
 }
@@ -140,10 +142,16 @@ std::vector<EngineFleetRow> rows_of(const std::vector<FleetCopy::Row>& rows) {
   return all;
 }
 
-// What is in for the open version; the coordinator forgets it.
-EngineOpenVersion take_open_version(Coordinator& coordinator) {
+// What is in for the open version; the coordinator forgets it. wish: of the run's row, which counts before the journal
+// where no server has followed it yet.
+EngineOpenVersion take_open_version(Coordinator& coordinator, StoredRunState wish) {
   const RoundProgressView progress = coordinator.round_progress();
-  EngineOpenVersion open = {coordinator.model().version(), progress.answers, progress.late, {}};
+  const bool is_paused = wish == StoredRunState::kPaused || wish == StoredRunState::kPauseRequested;
+  EngineOpenVersion open;
+  open.version = coordinator.model().version();
+  open.on_time_count = progress.answers;
+  open.late_count = progress.late;
+  open.state = is_paused ? EngineRunState::kPaused : EngineRunState::kActive;
   const PartialSum sum = coordinator.take_partial();
   if (!sum.blocks.empty()) {
     open.sum = encode_partial(sum);
@@ -178,7 +186,7 @@ int engine_import(const CommonOptions& options, const std::string& from, uint32_
   for (uint32_t index = 0; index < source.devices.size(); ++index) {
     rows.push_back(source.coordinator->fleet().at(index).row);
   }
-  const EngineOpenVersion open = take_open_version(*source.coordinator);
+  const EngineOpenVersion open = take_open_version(*source.coordinator, source.row.state);
   objection = objection ? objection : import.end(open, rows);
   if (objection) {
     return fail_engine(engine->session, objection);
@@ -191,6 +199,7 @@ int engine_import(const CommonOptions& options, const std::string& from, uint32_
       .add_hex("digest", source.coordinator->digest())
       .add("devices", uint64_t{source.devices.size()})
       .add("claims", uint64_t{source.fleet.claims.size()})
+      .add_flag("paused", open.state == EngineRunState::kPaused)
       .add("on_time", uint64_t{open.on_time_count})
       .add("late", uint64_t{open.late_count})
       .print(options);

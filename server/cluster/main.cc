@@ -1,5 +1,5 @@
-// The program `gradstream-engine`, with libpq: a node, the verbs of `gradstream engine`, and those of `device` and
-// `claim` beside an engine.
+// The program `gradstream-engine`, with libpq: a node, the verbs of `gradstream engine`, and those of `device`, `claim`
+// and `run` beside an engine.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -18,9 +18,11 @@
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/engine_moves.h"
 #include "server/cluster/fleet_verbs.h"
+#include "server/cluster/run_state_verbs.h"
 #include "server/cluster/serve_node.h"
 #include "server/program/device_verbs.h"
 #include "server/program/engine_verbs.h"
+#include "server/program/run_wish_verbs.h"
 
 namespace gradstream {
 
@@ -56,6 +58,11 @@ int run_engine_program(int argc, char** argv) {
   add_engine_verbs(&app, verbs, &arguments, &code);
   add_node_verb(
       &app, [](const EngineArguments& all) { return serve_node(all.common); }, &arguments, &code);
+  RunWishArguments wish;
+  wish.common = arguments.common;
+  CLI::App* const run = app.add_subcommand("run", "pause, resume or stop the run of the engine");
+  run->require_subcommand(1);
+  add_run_wish_verbs(run, &change_engine_run, &wish, &code);
   DeviceArguments fleet;
   fleet.common = arguments.common;
   add_device_verbs(&app, &run_fleet_verb, &fleet, &code);

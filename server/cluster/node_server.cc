@@ -250,16 +250,36 @@ void NodeServer::note_changes() {
     told_.fences = front_.counters().fences;
     log_event("node_fenced"_event, Fields().add("node", node_).add("fences", told_.fences));
   }
-  if (front_.run().is_done() && !std::exchange(told_.is_done, true)) {
-    log_event("run_finished"_event,
-              Fields().add("version", uint64_t{front_.run().version()}).add("cause", "round_count"));
-  }
+  note_run();
   if (trouble() != NodeTrouble::kNone && told_.trouble == NodeTrouble::kNone) {
     told_.trouble = trouble();
     show();
     log_event("node_trouble"_event, Fields().add("node", node_).add("cause", sentence_of(told_.trouble)));
     listener_.drain(
         {config_.server.listener.session.refusal_retry_min_ms, config_.server.listener.session.refusal_retry_max_ms});
+  }
+}
+
+// What it has come to, as devices hear it from here.
+void NodeServer::note_run() {
+  if (front_.run().is_done() && !std::exchange(told_.is_done, true)) {
+    log_event("run_finished"_event,
+              Fields().add("version", uint64_t{front_.run().version()}).add("cause", "round_count"));
+  }
+  if (std::exchange(told_.run_state, front_.run_state()) == front_.run_state()) {
+    return;
+  }
+  const Fields version = Fields().add("version", uint64_t{front_.run().version()});
+  switch (told_.run_state) {
+    case EngineRunState::kActive:
+      log_event("run_resumed"_event, version);
+      return;
+    case EngineRunState::kPaused:
+      log_event("run_paused"_event, version);
+      return;
+    case EngineRunState::kStopped:
+      log_event("run_stopped"_event, version);
+      return;
   }
 }
 

@@ -78,6 +78,7 @@ class NodeServer : public SessionOwner, public ServedShell {
   void note_versions(const std::vector<PublishedVersion>& versions);
   void note_engine();
   void note_changes();
+  void note_run();
   void arm_tick();
   void end_if_drained();
   void show();
@@ -94,6 +95,7 @@ class NodeServer : public SessionOwner, public ServedShell {
     bool is_away = false;       // the engine
     bool is_leading = false;
     bool is_done = false;
+    EngineRunState run_state = EngineRunState::kActive;
     uint64_t connections = 0;  // to the engine, that were made
     uint64_t fences = 0;       // of the front's counters
     uint64_t fenced_ms = 0;    // when the last line of them was

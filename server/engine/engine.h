@@ -40,6 +40,14 @@ enum class EngineOutcome : uint8_t {
                // made again after a pause. If publish() had happened, it finds the cut of another leader's version
 };
 
+// What an operator has made of a run. It stands in the run's row, which seal() looks at: from the change on no version
+// is sealed, unless the run is active. One that is sealed already is published all the same.
+enum class EngineRunState : uint8_t {
+  kActive = 0,
+  kPaused = 1,   // until it is active again: devices get no tasks, and their answers count
+  kStopped = 2,  // for good
+};
+
 // A node's part of the open version.
 struct FrontRow {
   uint64_t epoch = 0;           // raised by each join() and resolve(): what an older one sends is cut
@@ -82,6 +90,7 @@ struct VersionProgress {
   uint32_t on_time_count = 0;  // updates; a version has no more than kFoldUpdateCountMax
   uint32_t late_count = 0;
   bool is_sealed = false;
+  EngineRunState state = EngineRunState::kActive;  // of the run; it may not be durable yet
 };
 
 // The batch that a sum came with. Sums of a version are read in the order of their places. That is the engine's own
@@ -139,6 +148,7 @@ struct EngineReply {
   std::vector<BatchSum> sums;
   std::vector<PublishedVersion> versions;
   uint64_t engine_ms = 0;
+  EngineRunState state = EngineRunState::kActive;
   std::vector<FleetChange> fleet;
   uint64_t fleet_change = 0;
 };
@@ -172,8 +182,8 @@ class EngineNode {
   virtual EngineTicket read_sums(uint32_t version, const SumPlace& after) = 0;
   // Closes the open version to batches, by the holder of the lease of this term: a batch is in it by then, or is cut.
   // Every front's open_version moves to the one behind it, and a join() or resolve() from then on finds that one. The
-  // counts stay. kCut where node, term or version is another. Of a version that is sealed already nothing changes:
-  // kCommitted. A seal has no end but publish(): the next leader goes on with it. lease.
+  // counts stay. kCut where node, term or version is another, or the run is not active. Of a version that is sealed
+  // already nothing changes: kCommitted. A seal has no end but publish(): the next leader goes on with it. lease.
   virtual EngineTicket seal(uint64_t term, uint32_t version) = 0;
   // The version behind the open one, by the holder of the lease of this term. sum_count: the sums that it was made of,
   // as read_sums() gave them in all its replies. kCut where node, term, version or count is another, or the open
@@ -182,7 +192,8 @@ class EngineNode {
   virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
   // versions: some of them, from this one on, in their order and without a gap. None: there is none. engine_ms: what
   // the clock of leases showed while the call was executed, in ms since 1970. What a node writes into rows is by it.
-  virtual EngineTicket read_versions(uint32_t from) = 0;
+  // state: of the run. Where it is another than `known`, it is durable.
+  virtual EngineTicket read_versions(uint32_t from, EngineRunState known) = 0;
   // fleet: some of the rows from this place on, in their order; of all runs. None: there is none from there on. A reply
   // is bounded, in rows and in bytes, and has at least one where there is one. A row that is changed comes again, at
   // its new place. fleet_change: the last change that there was, at least. It goes back where the engine was restored.

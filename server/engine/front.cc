@@ -254,7 +254,7 @@ void Front::ask_versions(uint64_t now_ms) {
   poll_ms_ = now_ms + kVersionPollMs;
   if (versions_ticket_ == 0) {
     clock_.ask(now_ms);
-    versions_ticket_ = engine_.read_versions(run_.version() + 1);
+    versions_ticket_ = engine_.read_versions(run_.version() + 1, told_.state);
   }
 }
 
@@ -270,7 +270,10 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
   }
   version_pause_.reset();
   clock_.answer(now_ms, reply.engine_ms);
-  if (reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
+  if (reply.outcome == EngineOutcome::kCommitted) {
+    take_state(reply.state, now_ms);
+  }
+  if (trouble_ != NodeTrouble::kNone || reply.outcome != EngineOutcome::kCommitted || reply.versions.empty()) {
     return;
   }
   judge_again(&gathered_);
@@ -282,6 +285,20 @@ void Front::take_versions(const EngineReply& reply, uint64_t now_ms) {
   }
   front_.open_version = std::max(front_.open_version, run_.version());  // publishing has moved the row
   poll_ms_ = now_ms + kVersionPollMs;
+}
+
+// A run that is stopped stays so. Tasks that no batch has taken yet are judged anew: their devices are to wait.
+void Front::take_state(EngineRunState state, uint64_t now_ms) {
+  if (state == told_.state) {
+    return;
+  }
+  if (told_.state == EngineRunState::kStopped) {
+    break_off(NodeTrouble::kRestored);
+    return;
+  }
+  told_.state = state;
+  told_.state_since_ms = engine_time(now_ms);
+  judge_again(&gathered_);
 }
 
 // ---- Rows ----

@@ -136,6 +136,8 @@ class Front {
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
   const FollowedRun& run() const { return run_; }
+  // As devices hear it; a run whose rounds are done may have any.
+  EngineRunState run_state() const { return told_.state; }
   const FrontCounters& counters() const { return counters_; }
   // Whether the engine has answered nothing for longer than kEngineAwayMs, or not the batch's call that is under way.
   bool is_engine_away() const { return silence_.is_away; }
@@ -193,6 +195,8 @@ class Front {
   struct Told {
     FrontRow row;             // as the engine said it last: what it has from then on, or has lost
     uint64_t lost_joins = 0;  // calls that may have begun an epoch beyond that
+    EngineRunState state = EngineRunState::kActive;
+    uint64_t state_since_ms = 0;  // when this front heard of the state, by the engine's clock
   };
   // Of the engine.
   struct Silence {
@@ -221,6 +225,7 @@ class Front {
   void join();
   void ask_versions(uint64_t now_ms);
   void take_versions(const EngineReply& reply, uint64_t now_ms);
+  void take_state(EngineRunState state, uint64_t now_ms);
   bool is_answered(const EngineReply& reply) const;
   bool is_behind(const EngineReply& reply) const;
   void note_epoch(const EngineReply& reply);
@@ -260,7 +265,9 @@ class Front {
   FrontAction task_answer(SessionId session, const Device& device) const;
   FrontAction ack_answer(const Item& item, const DeviceRow& row, bool is_duplicate) const;
   std::vector<FrontAction> sync_answers(SessionId session, const gs_Pull& pull) const;
-  gs_RetryWindow window(WindowKind kind) const;
+  gs_RetryWindow window(WindowKind kind) const { return window(kind, UINT64_MAX); }
+  gs_RetryWindow window(WindowKind kind, uint64_t idle_ms) const;
+  uint64_t idle_ms(uint64_t now_ms) const;
   FrontAction drain_answer(SessionId session) const;
   void act(const FrontAction& action) { actions_.push_back(action); }
   void refuse(SessionId session, gs_Reason reason);

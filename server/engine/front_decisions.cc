@@ -1,5 +1,6 @@
 // What a front makes of one message: the coordinator's rules, and the answers that leave when the row's change is
 // committed, or at once where nothing changes.
+#include <algorithm>
 #include <utility>
 
 #include "server/coordinator/fleet.h"
@@ -23,6 +24,18 @@ ServerMessage empty_message(pb_size_t tag) {
   return message;
 }
 
+gs_RunState state_of(EngineRunState state) {
+  switch (state) {
+    case EngineRunState::kPaused:
+      return gs_RunState_RUN_STATE_PAUSED;
+    case EngineRunState::kStopped:
+      return gs_RunState_RUN_STATE_STOPPED;
+    case EngineRunState::kActive:
+      break;
+  }
+  return gs_RunState_RUN_STATE_ACTIVE;
+}
+
 float staleness_share(const RunParameters& parameters, const JournalRecord& update) {
   return static_cast<float>(staleness_weight(*parameters.trigger, update.staleness())) /
          static_cast<float>(kStalenessOne);
@@ -34,7 +47,7 @@ float staleness_share(const RunParameters& parameters, const JournalRecord& upda
 RunView Front::view() const {
   const RunLedger& ledger = run_.ledger();
   RunView run = {run_.parameters(), identity_};
-  run.state = run_.is_done() ? gs_RunState_RUN_STATE_FINISHED : gs_RunState_RUN_STATE_ACTIVE;
+  run.state = run_.is_done() ? gs_RunState_RUN_STATE_FINISHED : state_of(told_.state);
   run.has_version = true;
   run.version = ledger.version();
   run.stage = ledger.stage();
@@ -47,7 +60,7 @@ RunView Front::view() const {
   return run;
 }
 
-gs_RetryWindow Front::window(WindowKind kind) const {
+gs_RetryWindow Front::window(WindowKind kind, uint64_t idle_ms) const {
   const PaceKeys& keys = *run_.parameters().pace;
   switch (kind) {
     case WindowKind::kLong:
@@ -55,11 +68,17 @@ gs_RetryWindow Front::window(WindowKind kind) const {
     case WindowKind::kRefused:
       return refused_window(keys, fleet_.active_count);
     case WindowKind::kIdle:
-      return idle_window(keys, fleet_.active_count);
+      return idle_window(keys, fleet_.active_count, idle_ms);
     case WindowKind::kPaced:
       break;
   }
   return retry_window(keys, fleet_.active_count, 1);
+}
+
+// Since when only an operator can change anything. Of a run whose rounds are done no front knows it.
+uint64_t Front::idle_ms(uint64_t now_ms) const {
+  const bool is_known = told_.state != EngineRunState::kActive && !run_.is_done();
+  return is_known ? now_ms - std::min(now_ms, told_.state_since_ms) : UINT64_MAX;
 }
 
 // ---- Answers ----
@@ -228,7 +247,7 @@ void Front::judge_pull(const Item& item, uint64_t now_ms) {
   switch (work.kind) {
     case WorkKind::kWaitShared:
     case WorkKind::kWait:
-      answers.push_back(wait_answer(item.session, work.cause, window(work.window)));
+      answers.push_back(wait_answer(item.session, work.cause, window(work.window, idle_ms(now_ms))));
       break;
     case WorkKind::kRefuse:
       refuse(item.session, gs_Reason_REASON_STORAGE);

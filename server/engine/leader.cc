@@ -76,7 +76,7 @@ void Leader::call(Verb verb) {
   switch (verb) {
     case Verb::kVersions:
       // Where the version is over, the one that stands here is asked for too: the engine has it still, or was restored.
-      ticket_ = engine_.read_versions(run_.version() + (is_over_ ? 0 : 1));
+      ticket_ = engine_.read_versions(run_.version() + (is_over_ ? 0 : 1), EngineRunState::kActive);
       return;
     case Verb::kProgress:
       ticket_ = engine_.read_progress(run_.version());
@@ -213,6 +213,14 @@ void Leader::begin_time(uint64_t now_ms) {
   round_.is_stalled = false;
 }
 
+// The change may be one that a fail-over takes back: nobody is told of it here, and the next look finds it so.
+void Leader::follow_state(EngineRunState state, uint64_t now_ms) {
+  const bool was_idle = std::exchange(round_.is_idle, state != EngineRunState::kActive);
+  if (was_idle && !round_.is_idle) {
+    begin_time(now_ms);
+  }
+}
+
 // ---- Rounds ----
 
 void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
@@ -227,6 +235,10 @@ void Leader::on_progress(const EngineReply& reply, uint64_t now_ms) {
     return;  // the lease was lost meanwhile, or lost and won again: then T has not begun. Or the next leader decides
   }
   due_ms_ = now_ms + kProgressPollMs;
+  follow_state(reply.progress.state, now_ms);
+  if (round_.is_idle && !reply.progress.is_sealed) {
+    return;
+  }
   Trigger trigger = Trigger::kNone;
   const bool is_over = is_round_over(reply.progress, now_ms, &trigger);
   if (!is_over && !reply.progress.is_sealed) {

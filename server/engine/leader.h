@@ -17,7 +17,8 @@
 //
 // A round is over as for one server (server/run/trigger.h). k means at least k: the progress is looked at every
 // kProgressPollMs, and more may have come by then. Extensions and stalls are the leader's memory: the next one begins T
-// anew.
+// anew. The same holds of a run that an operator has paused: what is sealed is published, nothing is sealed any more,
+// and T begins anew when it is active again. The leader hears of it with the progress.
 #ifndef GRADSTREAM_SERVER_ENGINE_LEADER_H_
 #define GRADSTREAM_SERVER_ENGINE_LEADER_H_
 
@@ -108,6 +109,7 @@ class Leader {
     uint64_t deadline_ms = 0;   // 0: not begun; UINT64_MAX: the version is stalled
     uint32_t extension_count = 0;
     bool is_stalled = false;
+    bool is_idle = false;  // the run is paused or stopped
   };
   struct Ending {
     bool is_begun = false;
@@ -134,6 +136,7 @@ class Leader {
   void on_published(const EngineReply& reply, uint64_t now_ms);
   void break_off(NodeTrouble trouble);
   void begin_time(uint64_t now_ms);
+  void follow_state(EngineRunState state, uint64_t now_ms);
   bool is_round_over(const VersionProgress& version, uint64_t now_ms, Trigger* trigger);
   void begin_sums();
   void give_up_version();

@@ -22,7 +22,8 @@ constexpr char kRuns[] =
     "(SELECT count(*) FROM gradstream.run_device d WHERE d.run = r.run), "
     "(SELECT coalesce(sum(on_time), 0)::bigint FROM gradstream.front f WHERE f.run = r.run), "
     "(SELECT coalesce(sum(late), 0)::bigint FROM gradstream.front f WHERE f.run = r.run), "
-    "coalesce((SELECT name FROM gradstream.plan p WHERE p.run = r.run), '') "
+    "coalesce((SELECT name FROM gradstream.plan p WHERE p.run = r.run), ''), state, "
+    "coalesce((SELECT source FROM gradstream.plan p WHERE p.run = r.run), '') "
     "FROM gradstream.run r ORDER BY run";
 constexpr char kNodes[] =
     "SELECT f.node, coalesce(n.release, ''), n.node IS NOT NULL, "
@@ -80,6 +81,8 @@ Objection read_runs(EngineSession& session, std::vector<EngineRunReport>* out) {
     run.on_time_count = table.number(i, 8);
     run.late_count = table.number(i, 9);
     run.name = table.text(i, 10);
+    run.state = static_cast<EngineRunState>(table.number(i, 11));
+    run.source = table.text(i, 12);
     out->push_back(run);
   }
   Objection objection = unread(table, "runs");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/base/objection.h"
+#include "server/engine/engine.h"
 #include "server/postgresql/engine_checks.h"
 #include "server/postgresql/engine_session.h"
 
@@ -25,7 +26,9 @@ struct EngineNodeReport {
 // A run as the engine has it.
 struct EngineRunReport {
   uint32_t run = 0;
-  std::string name;  // empty: no import has brought the run
+  std::string name;    // empty: no import has brought the run
+  std::string source;  // the table [run] in TOML; empty as the name is
+  EngineRunState state = EngineRunState::kActive;
   uint32_t open_version = 0;
   bool is_sealed = false;               // no batch goes into the open version any more
   std::string leader;                   // empty: nobody ever was, or the last one gave its lease back

@@ -26,7 +26,7 @@ constexpr std::array<EngineStatement, kEngineVerbCount> kStatements = {{
     {"resolve", "SELECT * FROM gradstream.resolve_batch($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
     {"take_lease", "SELECT * FROM gradstream.take_lease($1::bigint, $2::text, $3::bigint)", true},
     {"read_progress",
-     "SELECT r.is_sealed, coalesce(sum(f.on_time), 0)::bigint, coalesce(sum(f.late), 0)::bigint "
+     "SELECT r.is_sealed, coalesce(sum(f.on_time), 0)::bigint, coalesce(sum(f.late), 0)::bigint, r.state "
      "FROM gradstream.run r LEFT JOIN gradstream.front f ON f.run = r.run AND f.open_version >= r.open_version "
      "WHERE r.run = $1::bigint AND r.open_version = $2::bigint GROUP BY r.run",
      false},
@@ -46,10 +46,11 @@ constexpr std::array<EngineStatement, kEngineVerbCount> kStatements = {{
     {"publish",
      "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)",
      true},
-    // One row at least, for the clock.
+    // One row at least, for the clock and the run's state.
     {"read_versions",
-     "SELECT v.found_version, v.found_content, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
-     "FROM (SELECT 1) clock LEFT JOIN gradstream.read_versions($1::bigint, $2::bigint, $3::bigint) v ON true "
+     "SELECT v.found_version, v.found_content, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, "
+     "run.state FROM (SELECT gradstream.read_state($1::bigint, $4::bigint) AS state) run "
+     "LEFT JOIN gradstream.read_versions($1::bigint, $2::bigint, $3::bigint) v ON true "
      "ORDER BY v.found_version",
      true},
     {"release_lease", "SELECT * FROM gradstream.release_lease($1::bigint, $2::text, $3::bigint)", true},
@@ -91,13 +92,21 @@ bool read_rows(PgTable& table, const std::vector<uint32_t>& devices, EngineReply
   return true;
 }
 
-void read_progress(PgTable& table, EngineReply* reply) {
+// False: it is of a newer release.
+bool read_state(PgTable& table, size_t column, EngineRunState* state) {
+  const uint64_t number = table.number(0, column);
+  *state = static_cast<EngineRunState>(number);
+  return number <= static_cast<uint64_t>(EngineRunState::kStopped);
+}
+
+bool read_progress(PgTable& table, EngineReply* reply) {
   if (table.row_count() == 0) {
     reply->outcome = EngineOutcome::kCut;
-    return;
+    return true;
   }
   reply->progress = {static_cast<uint32_t>(table.number(0, 1)), static_cast<uint32_t>(table.number(0, 2)),
-                     table.flag(0, 0)};
+                     table.flag(0, 0), EngineRunState::kActive};
+  return read_state(table, 3, &reply->progress.state);
 }
 
 void read_sums(PgTable& table, EngineReply* reply) {
@@ -108,7 +117,7 @@ void read_sums(PgTable& table, EngineReply* reply) {
   }
 }
 
-void read_versions(PgTable& table, EngineReply* reply) {
+bool read_versions(PgTable& table, EngineReply* reply) {
   reply->engine_ms = table.number(0, 2);
   for (size_t i = 0; i < table.row_count(); ++i) {
     const auto version = static_cast<uint32_t>(table.number(i, 0));
@@ -116,6 +125,7 @@ void read_versions(PgTable& table, EngineReply* reply) {
       reply->versions.push_back({version, bytes_of(table, i, 1)});
     }
   }
+  return read_state(table, 3, &reply->state);
 }
 
 void read_fleet(PgTable& table, EngineReply* reply) {
@@ -148,14 +158,12 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
     case EngineVerb::kLoad:
       return read_rows(table, devices, reply);
     case EngineVerb::kReadProgress:
-      read_progress(table, reply);
-      return true;
+      return read_progress(table, reply);
     case EngineVerb::kReadSums:
       read_sums(table, reply);
       return true;
     case EngineVerb::kReadVersions:
-      read_versions(table, reply);
-      return true;
+      return read_versions(table, reply);
     case EngineVerb::kReadFleet:
       read_fleet(table, reply);
       return true;

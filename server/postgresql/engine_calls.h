@@ -34,7 +34,8 @@ struct EngineStatement {
   const char* text;
   // Whether what its answer tells has to be on the standby first. It then writes or locks a row wherever it tells
   // something, so that its commit waits. But take_lease that is cut does not, nor do read_versions and read_fleet
-  // that find none: a node concludes nothing from these but what it knew to be durable.
+  // that find none, nor a state that the node knows: a node concludes nothing from these but what it knew to be
+  // durable.
   bool has_to_wait;
 };
 // By the number of the verb.

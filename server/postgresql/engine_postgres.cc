@@ -91,10 +91,11 @@ EngineTicket PostgresEngine::publish(uint64_t term, uint64_t sum_count, const Pu
   return submit(EngineVerb::kPublish, std::move(parameters));
 }
 
-EngineTicket PostgresEngine::read_versions(uint32_t from) {
+EngineTicket PostgresEngine::read_versions(uint32_t from, EngineRunState known) {
   PgParameters parameters = parameters_of_run(options_);
   parameters.number(from);
   parameters.number(kEngineVersionCountMax);
+  parameters.number(static_cast<uint64_t>(known));
   return submit(EngineVerb::kReadVersions, std::move(parameters));
 }
 

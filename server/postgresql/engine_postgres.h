@@ -67,7 +67,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   EngineTicket read_sums(uint32_t version, const SumPlace& after) override;
   EngineTicket seal(uint64_t term, uint32_t version) override;
   EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) override;
-  EngineTicket read_versions(uint32_t from) override;
+  EngineTicket read_versions(uint32_t from, EngineRunState known) override;
   EngineTicket read_fleet(const FleetPlace& from) override;
   std::vector<EngineReply> take_replies() override;
 

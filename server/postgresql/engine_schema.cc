@@ -11,6 +11,10 @@ namespace {
 static_assert(static_cast<int>(EngineOutcome::kCommitted) == 0);
 static_assert(static_cast<int>(EngineOutcome::kCut) == 1);
 static_assert(static_cast<int>(EngineOutcome::kConflict) == 2);
+// What stands in run.state.
+static_assert(static_cast<int>(EngineRunState::kActive) == 0);
+static_assert(static_cast<int>(EngineRunState::kPaused) == 1);
+static_assert(static_cast<int>(EngineRunState::kStopped) == 2);
 static_assert(kEngineSchemaVersion == 2, "the text below says which version it makes");
 
 // Rows that change with each batch leave room for their next versions in the same page, so that no index changes.
@@ -28,7 +32,8 @@ CREATE TABLE gradstream.run(
   is_sealed boolean NOT NULL DEFAULT false,
   leader text NOT NULL DEFAULT '',
   term bigint NOT NULL DEFAULT 0,
-  lease_until timestamptz NOT NULL DEFAULT 'epoch') WITH (fillfactor = 10);
+  lease_until timestamptz NOT NULL DEFAULT 'epoch',
+  state bigint NOT NULL DEFAULT 0) WITH (fillfactor = 10);
 CREATE TABLE gradstream.run_device(
   run bigint, device bigint,
   task_sequence bigint NOT NULL,
@@ -233,8 +238,9 @@ END $$;
 )sql";
 
 // seal_version() locks the rows of all fronts: a batch under way ends first, or comes later and finds the cut. So the
-// sums that publish_version() counts are a fixed set.
-constexpr char kPublish[] = R"sql(
+// sums that publish_version() counts are a fixed set. Whoever changes the run's state writes the row that is locked
+// here, and so the version is sealed before that or not at all.
+constexpr char kSeal[] = R"sql(
 CREATE FUNCTION gradstream.seal_version(the_run bigint, the_node text, the_term bigint, the_version bigint)
 RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$
 DECLARE
@@ -242,7 +248,8 @@ DECLARE
   outcome integer := 1;
 BEGIN
   SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run FOR UPDATE;
-  IF r.leader = the_node AND r.term = the_term AND r.open_version = the_version THEN
+  IF r.leader = the_node AND r.term = the_term AND r.open_version = the_version
+    AND (r.is_sealed OR r.state = 0) THEN
     outcome := 0;
     PERFORM 1 FROM gradstream.front o WHERE o.run = the_run ORDER BY o.node FOR UPDATE;
     UPDATE gradstream.run o SET is_sealed = true WHERE o.run = the_run;
@@ -250,6 +257,9 @@ BEGIN
   END IF;
   RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
 END $$;
+)sql";
+
+constexpr char kPublish[] = R"sql(
 CREATE FUNCTION gradstream.publish_version(the_run bigint, the_node text, the_term bigint, sum_count bigint,
   the_version bigint, the_record bytea) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
@@ -295,6 +305,21 @@ BEGIN
 END $$;
 )sql";
 
+// The same. A node asks for it all the time too, and says what it knows of it: only something else has to wait.
+constexpr char kReadState[] = R"sql(
+CREATE FUNCTION gradstream.read_state(the_run bigint, known_state bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  now_state bigint;
+BEGIN
+  SELECT r.state INTO now_state FROM gradstream.run r WHERE r.run = the_run;
+  IF now_state <> known_state THEN
+    PERFORM pg_logical_emit_message(true, 'gradstream', '');
+  END IF;
+  RETURN now_state;
+END $$;
+)sql";
+
 // As the reads above. A device that was refused by a change, and let in again since a fail-over has lost that change,
 // would be another fleet for each node.
 constexpr char kReadFleet[] = R"sql(
@@ -324,6 +349,8 @@ constexpr char kColumnsOf2[] = R"sql(
 ALTER TABLE gradstream.cluster ADD fleet_change bigint NOT NULL DEFAULT 0;
 ALTER TABLE gradstream.device ADD change bigint NOT NULL DEFAULT 0;
 ALTER TABLE gradstream.claim ADD change bigint NOT NULL DEFAULT 0;
+ALTER TABLE gradstream.run ADD state bigint NOT NULL DEFAULT 0;
+DROP FUNCTION gradstream.seal_version(bigint, text, bigint, bigint);
 DROP FUNCTION gradstream.join_run(bigint, text);
 DROP FUNCTION gradstream.take_lease(bigint, text, bigint);
 UPDATE gradstream.cluster SET schema_version = 2;
@@ -333,12 +360,13 @@ UPDATE gradstream.cluster SET schema_version = 2;
 
 const char* engine_schema_text() {
   static const std::string text = std::string(kTables) + kFleetChanges + kNode + kJoin + kCommit + kResolve +
-                                  kTakeLease + kReleaseLease + kPublish + kReads + kReadFleet;
+                                  kTakeLease + kReleaseLease + kSeal + kPublish + kReads + kReadState + kReadFleet;
   return text.c_str();
 }
 
 std::string engine_migration_text(uint64_t from) {
-  return from == 1 ? std::string(kColumnsOf2) + kFleetChanges + kNode + kJoin + kTakeLease + kReleaseLease + kReadFleet
+  return from == 1 ? std::string(kColumnsOf2) + kFleetChanges + kNode + kJoin + kTakeLease + kReleaseLease + kSeal +
+                         kReadState + kReadFleet
                    : std::string();
 }
 

@@ -1,7 +1,7 @@
 // The tables of an engine on PostgreSQL, the functions that are its transactions, and how both come into a database.
 //
 //   gradstream.cluster      one row: version of the schema, incarnation, number of the fleet's last change
-//   gradstream.run          open version, lease
+//   gradstream.run          open version, lease, and what an operator has made of the run
 //   gradstream.run_device   what a batch compares, and the rest of a device's row as bytes
 //   gradstream.front        a node's part of the open version
 //   gradstream.node         of a node: its release, and when it was seen last

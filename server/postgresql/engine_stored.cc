@@ -97,14 +97,15 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   run.number(run_);
   if (Objection objection =
           session_.ask("SELECT open_version, CASE WHEN lease_until > clock_timestamp() - interval '10 s' THEN leader "
-                       "ELSE '' END FROM gradstream.run WHERE run = $1::bigint",
+                       "ELSE '' END, state FROM gradstream.run WHERE run = $1::bigint",
                        run, &rows)) {
     return objection;
   }
   PgTable open(rows.get());
   out->open_version = static_cast<uint32_t>(open.number(0, 0));
   out->leader = open.text(0, 1);
-  if (!open.is_sound()) {
+  out->state = static_cast<EngineRunState>(open.number(0, 2));
+  if (!open.is_sound() || out->state > EngineRunState::kStopped) {
     return kUnread;
   }
   run.number(out->open_version);

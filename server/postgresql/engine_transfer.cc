@@ -177,9 +177,13 @@ Objection EngineImport::end(const EngineOpenVersion& open, const std::vector<Dev
   PgParameters run;
   run.number(run_);
   run.number(open.version);
-  objection = objection
-                  ? objection
-                  : session_.ask("INSERT INTO gradstream.run(run, open_version) VALUES ($1::bigint, $2::bigint)", run);
+  run.number(static_cast<uint64_t>(open.state));
+  objection =
+      objection
+          ? objection
+          : session_.ask(
+                "INSERT INTO gradstream.run(run, open_version, state) VALUES ($1::bigint, $2::bigint, $3::bigint)",
+                run);
   if (!objection && !open.sum.empty()) {
     PgParameters front;
     front.number(run_);

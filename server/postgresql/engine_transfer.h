@@ -47,7 +47,8 @@ struct EngineOpenVersion {
   uint32_t version = 0;
   uint32_t on_time_count = 0;
   uint32_t late_count = 0;
-  std::vector<uint8_t> sum;  // encode_partial(); empty: no update is in
+  std::vector<uint8_t> sum;                        // encode_partial(); empty: no update is in
+  EngineRunState state = EngineRunState::kActive;  // of the run
 };
 
 // Into an engine without runs and devices. Each call may object, and then nothing of the run is in the engine once the

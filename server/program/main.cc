@@ -27,6 +27,7 @@
 #include "server/program/engine_verbs.h"
 #include "server/program/fleet_home.h"
 #include "server/program/network_memory.h"
+#include "server/program/run_wish_verbs.h"
 #include "server/run/names.h"
 
 namespace gradstream {
@@ -100,6 +101,7 @@ struct Arguments {
   SuggestOptions suggest;
   DeviceArguments device;
   EngineArguments engine;
+  RunWishArguments wish;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) { add_format_option(verb, &arguments->common); }
@@ -267,7 +269,8 @@ void add_audit(CLI::App* run, Arguments* arguments, int* code) {
   verify->callback([arguments, code] { *code = run_verify(arguments->common, arguments->run, arguments->verify); });
 }
 
-void add_run(CLI::App& app, Arguments* arguments, int* code) {
+// words: as add_device() has them.
+void add_run(CLI::App& app, Arguments* arguments, char** words, int* code) {
   auto* const run = app.add_subcommand("run", "begin, pause, resume, stop, list and prove runs, and say their keys");
   run->require_subcommand(1);
   auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
@@ -283,18 +286,11 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
   auto* const list = run->add_subcommand("list", "one line a run");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = run_list(arguments->common); });
-  auto* const pause = run->add_subcommand("pause", "give no more tasks until it is resumed; answers still count");
-  add_common(pause, arguments);
-  add_run_number(pause, arguments);
-  pause->callback([arguments, code] { *code = run_pause(arguments->common, arguments->run); });
-  auto* const resume = run->add_subcommand("resume", "go on with a paused run");
-  add_common(resume, arguments);
-  add_run_number(resume, arguments);
-  resume->callback([arguments, code] { *code = run_resume(arguments->common, arguments->run); });
-  auto* const stop = run->add_subcommand("stop", "end a run for good; its model stays");
-  add_common(stop, arguments);
-  add_run_number(stop, arguments);
-  stop->callback([arguments, code] { *code = run_stop(arguments->common, arguments->run); });
+  arguments->wish.common = arguments->common;
+  const auto follow = [words](const CommonOptions& options, uint32_t number, RunWish wish) {
+    return follow_run_wish(options, number, wish, [words] { return become_engine_program(words); });
+  };
+  add_run_wish_verbs(run, follow, &arguments->wish, code);
   auto* const lineage =
       run->add_subcommand("export", "write which updates made a model (JSON), and the model beside it; or check both");
   add_common(lineage, arguments, false);
@@ -456,7 +452,7 @@ int run_program(int argc, char** argv) {
   add_copies(app, &arguments, &code);
   add_doctor(app, &arguments, &code);
   add_explain(app, &arguments, &code);
-  add_run(app, &arguments, &code);
+  add_run(app, &arguments, argv + std::min(argc, 1), &code);
   add_model(app, &arguments, &code);
   add_network(app, &arguments, &code);
   add_data(app, &arguments, &code);

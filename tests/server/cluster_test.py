@@ -3,9 +3,10 @@
 
 The node that leads is killed in mid-run, the primary is restarted, and another node gets SIGTERM. Their devices dial
 again, and the last node takes the run to its end. Everyone takes part in each round. So the digest of each version must
-be that of one server with the same devices, which nobody disturbed. A verb revokes a device beside the engine, and the
-node hears of it. Keys end by the engine's clock. Then the engine lacks what it has said, which the node notices. The
-run goes back into a file.
+be that of one server with the same devices, which nobody disturbed. Verbs pause the run and let it go on, and revoke a
+device, and the nodes hear of it. Keys end by the engine's clock. Then the engine lacks what it has said, which the node
+notices. The run goes back into a file. Another run is stopped.
+
 Everything listens on 127.0.0.1. Without PostgreSQL or haproxy it is skipped, and says so.
 """
 
@@ -14,6 +15,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -32,7 +34,7 @@ DEVICES, NODES, ROUNDS = 12, 3, 30
 KILL_AT, STOP_AFTER = 3, 3  # versions, the latter behind the one at which the leader was killed
 WINDOW_SECONDS = 600  # of a key that was replaced: far less than clocks differ
 CALM_ROUNDS = 3  # behind the last disturbance, at least
-EXIT_CONFIG, EXIT_DATABASE = 3, 4
+EXIT_CONFIG, EXIT_DATABASE, EXIT_NOT_FOUND = 3, 4, 7
 POSTGRESQL = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -305,6 +307,7 @@ def check_cluster(place, database, alone):
     port = balance(place, nodes)
     devices = place.connect(port)
     check(versions.wait(KILL_AT), "the run trains:\n" + "\n".join(nodes[0].process.lines[-20:]))
+    check_pause(nodes, engine, versions)
     leader = next((node for node in nodes if node.leads()), None)
     check(leader is not None, "one node leads")
     leader.process.kill()
@@ -346,6 +349,65 @@ def check_status(nodes, engine):
     lines = fleet.command([fleet.SERVER, "engine", "status", *engine], "engine status").splitlines()
     told = {said["node"]: said["release"] for said in map(fleet.fields, lines) if "node" in said}
     check(all(told.get(node.name) == release for node in nodes), f"{told} in place of {release}")
+
+
+def run_verb(verb, engine):
+    return fleet.fields(fleet.command([fleet.SERVER, "run", verb, *engine], f"run {verb}"))
+
+
+def run_line(engine):
+    """What the engine says of its run."""
+    lines = fleet.command([fleet.SERVER, "engine", "status", *engine], "engine status").splitlines()
+    return next(said for said in map(fleet.fields, lines) if "open_version" in said and "node" not in said)
+
+
+def check_pause(nodes, engine, versions):
+    """No version comes from when a verb has paused the run, but one that was closed before."""
+    check(run_verb("pause", engine)["state"] == "paused", "the verb says what is in")
+    for node in nodes:
+        balancer_test.wait(node.process, "run_paused")
+        check(node.get("/readyz") == (200, "ready\n"), "a node of a paused run is ready")
+    end = time.monotonic() + SECONDS_MAX
+    while (now := run_line(engine))["sealed"] == "yes":
+        check(time.monotonic() < end, "what is closed is published")
+    check(now["state"] == "paused" and now["leader"] != "none", str(now))
+    check("already" in run_verb("pause", engine)["note"], "a second pause changes nothing")
+    check(versions.wait(int(now["open_version"])), "nodes read the last version")
+    later = run_line(engine)
+    check(later["open_version"] == now["open_version"] == str(max(versions.digests)), f"{now}, {later}")
+    check(run_verb("resume", engine)["state"] == "active", "the verb says what is in")
+    for node in nodes:
+        balancer_test.wait(node.process, "run_resumed")
+    check(versions.wait(max(versions.digests) + 1), "it goes on:\n" + "\n".join(nodes[0].process.lines[-20:]))
+
+
+def check_stop(place, database):
+    """A stopped run is over: devices hear of it, the node stays, and an export has it stopped."""
+    database.ask("CREATE DATABASE stopped")
+    address = database.address.replace("dbname=postgres", "dbname=stopped")
+    engine = ["--config", place.config, "--set", f"engine.address={address}"]
+    fleet.command([fleet.SERVER, "engine", "init", *engine], "engine init")
+    fleet.command([fleet.SERVER, "engine", "import", *engine, "--from", place.home / "gradstream.db"], "engine import")
+    versions = Versions()
+    node = Node(place, address, NODES + 1, versions)
+    balancer_test.wait(node.process, "node_joined")
+    devices = place.connect(balance(place, [node]))
+    check(versions.wait(1), "the run trains:\n" + "\n".join(node.process.lines[-20:]))
+    check(run_verb("stop", engine)["state"] == "stopped", "the verb says what is in")
+    balancer_test.wait(node.process, "run_stopped")
+    for device in devices:
+        balancer_test.wait(device, "stopped")
+    check(node.get("/readyz") == (200, "ready\n"), "the node stays")
+    refused = subprocess.run([fleet.SERVER, "run", "resume", *engine], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX, check=False)
+    check(refused.returncode == EXIT_NOT_FOUND and "is stopped" in refused.stdout, refused.stdout)
+    check(node.process.stop() == 0, "\n".join(node.process.lines[-20:]))
+    back = place.home / "stopped.db"
+    end_lease(database, address)
+    fleet.command([fleet.SERVER, "engine", "export", *engine, "--to", back, "--close"], "engine export")
+    said = fleet.fields(fleet.command([fleet.SERVER, "run", "list", "--config", place.config, "--set",
+                                       f"server.database={back}"], "run list"))
+    check(said["state"] == "stopped", str(said))
 
 
 def check_metrics(node):
@@ -396,9 +458,14 @@ def check_trouble(node, database):
     check(status == EXIT_DATABASE, f"a node in trouble ends with {status}:\n" + "\n".join(node.process.lines[-20:]))
 
 
+def end_lease(database, address):
+    """As after the 10 s in which a node might come back."""
+    fleet.command([database.programs / "psql", "-d", address, "-Atc",
+                   "UPDATE gradstream.run SET lease_until = clock_timestamp() - interval '1 min'"], "ending a lease")
+
+
 def export(place, database, engine, digest):
-    # As after the 10 s in which a node might come back.
-    database.ask("UPDATE gradstream.run SET lease_until = clock_timestamp() - interval '1 min'")
+    end_lease(database, database.address)
     said = fleet.fields(fleet.command([fleet.SERVER, "engine", "export", *engine, "--to", place.home / "back.db"],
                                       "engine export"))
     check((said["version"], said["digest"]) == (str(ROUNDS), digest), str(said))
@@ -419,6 +486,7 @@ def main():
         place.begin()
         check_start(place, database)
         check_cluster(place, database, place.play_alone())
+        check_stop(place, database)
     return 0
 
 

@@ -113,15 +113,17 @@ TEST_F(EngineCommands, StatusTellsServerAndRuns) {
   EXPECT_THAT(told.text, HasSubstr("state=ready schema=2 incarnation="));
   EXPECT_THAT(told.text, HasSubstr("server=127.0.0.1:" + std::to_string(servers()->primary_port()) + " role=primary"));
   EXPECT_THAT(told.text, HasSubstr("standby_names=\"*\" standbys=walreceiver:sync synchronous_standbys=1 fsync=yes"));
-  EXPECT_THAT(told.text,
-              HasSubstr("\nrun=7 name=none open_version=0 sealed=no versions=0 on_time=3 late=2 devices=0 nodes=2 "
-                        "leader=a term=1 lease_ms="));
+  EXPECT_THAT(
+      told.text,
+      HasSubstr("\nrun=7 name=none state=active open_version=0 sealed=no versions=0 on_time=3 late=2 devices=0 nodes=2 "
+                "leader=a term=1 lease_ms="));
   EXPECT_THAT(told.text, HasSubstr("\nrun=7 node=\"a\" release=1.2.3 seen_ms="));
   EXPECT_THAT(told.text, HasSubstr(" epoch=1 batch=0 open_version=0 leads=yes\n"));
   EXPECT_THAT(told.text, HasSubstr("\nrun=7 node=\"b\" release=none epoch=1 batch=0 open_version=0 leads=no\n"));
   told = engine("status", fleet, "--format json");
   EXPECT_THAT(told.text, HasSubstr("\"full_page_writes\":true"));
-  EXPECT_THAT(told.text, HasSubstr("{\"run\":7,\"name\":\"none\",\"open_version\":0,\"sealed\":false,"));
+  EXPECT_THAT(told.text,
+              HasSubstr("{\"run\":7,\"name\":\"none\",\"state\":\"active\",\"open_version\":0,\"sealed\":false,"));
 }
 
 // Tables, functions and indices of the database's schema, as lines.

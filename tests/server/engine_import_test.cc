@@ -25,8 +25,9 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
   const ToldAnswer answer = import();
   ASSERT_EQ(answer.code, kExitOk) << answer.text;
   EXPECT_THAT(answer.text, HasSubstr("run=7 state=imported from=" + folder_.file("a.db") + " version=2 digest="));
-  EXPECT_THAT(answer.text, HasSubstr("devices=4 claims=0 on_time=4 late=0"));
-  EXPECT_THAT(call("status", "").text, HasSubstr("run=7 name=fleet open_version=2 sealed=no versions=2 on_time=4 "));
+  EXPECT_THAT(answer.text, HasSubstr("devices=4 claims=0 paused=no on_time=4 late=0"));
+  EXPECT_THAT(call("status", "").text,
+              HasSubstr("run=7 name=fleet state=active open_version=2 sealed=no versions=2 on_time=4 "));
 
   asio::io_context io;
   PostgresOptions options;
@@ -46,7 +47,7 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
   };
   // Every version, and the one that the sum of the open one makes.
   FollowedRun followed(played.server.parameters, kDevices);
-  for (const PublishedVersion& version : wait(engine.read_versions(1)).versions) {
+  for (const PublishedVersion& version : wait(engine.read_versions(1, EngineRunState::kActive)).versions) {
     ASSERT_EQ(followed.follow(version), Status::kOk);
   }
   EXPECT_EQ(followed.version(), 2U);
@@ -183,9 +184,9 @@ TEST_F(EngineMoves, ARunThatNodesCannotGoOnWithIsNamed) {
   expect_refused(import(), kExitFrozen, "run 7 has lost the records before version 1 (server.journal_keep)");
   expect_refused(import("--run 3"), kExitNotFound, "has no run 3");
   std::filesystem::remove(folder_.file("a.db"));
-  played.row.state = StoredRunState::kPaused;
+  played.row.state = StoredRunState::kStopped;
   played.write(folder_.file("a.db"));
-  expect_refused(import(), kExitFrozen, "run 7 is paused, and nodes go on with an active one");
+  expect_refused(import(), kExitFrozen, "run 7 is stopped, and nodes go on with one that is active or paused");
   std::filesystem::remove(folder_.file("a.db"));
   played.row.state = StoredRunState::kActive;
   played.records.clear();

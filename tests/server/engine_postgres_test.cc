@@ -84,6 +84,7 @@ TEST_F(EnginePostgres, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
 TEST_F(EnginePostgres, HasOneClock) { expect_one_clock(make); }
 TEST_F(EnginePostgres, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 TEST_F(EnginePostgres, FreesALeaseThatIsGivenBack) { expect_a_released_lease(make); }
+TEST_F(EnginePostgres, SealsNothingOfARunThatIsPaused) { expect_states(make); }
 TEST_F(EnginePostgres, TellsChangesOfTheFleet) { expect_fleet_changes(make); }
 
 // The batch waits for the other transaction, and sees what that has made of the row.
@@ -240,7 +241,7 @@ TEST_F(EnginePostgres, TellsNoVersionThatTheStandbyLacks) {
   PostgresHarness harness(cluster());
   OneNode node(&harness, harness.options("a"));
   PostgresEngine reader(harness.io(), harness.options("b"));
-  EXPECT_TRUE(harness.wait(reader, reader.read_versions(1)).versions.empty());
+  EXPECT_TRUE(harness.wait(reader, reader.read_versions(1, EngineRunState::kActive)).versions.empty());
   const uint64_t term = node.wait(node.engine.take_lease()).lease.term;
   ASSERT_EQ(node.wait(node.engine.seal(term, 0)).outcome, EngineOutcome::kCommitted);
   cluster().end_standby();
@@ -248,13 +249,31 @@ TEST_F(EnginePostgres, TellsNoVersionThatTheStandbyLacks) {
   run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
   cluster().ask_primary("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
   EXPECT_EQ(node.wait(ticket).outcome, EngineOutcome::kUnknown);
-  EXPECT_EQ(harness.wait(reader, reader.read_versions(2)).outcome, EngineOutcome::kCommitted) << "none has no wait";
-  const EngineTicket versions = reader.read_versions(1);
+  EXPECT_EQ(harness.wait(reader, reader.read_versions(2, EngineRunState::kActive)).outcome, EngineOutcome::kCommitted)
+      << "none has no wait";
+  const EngineTicket versions = reader.read_versions(1, EngineRunState::kActive);
   run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
   EXPECT_TRUE(reader.take_replies().empty());
   cluster().start_standby();
   ASSERT_EQ(cluster().fault(), "");
   EXPECT_EQ(harness.wait(reader, versions).versions, (std::vector<PublishedVersion>{{1, {7}}}));
+}
+
+// The same of a pause: devices would hear of one that a fail-over loses. A state that the node knows has no wait.
+TEST_F(EnginePostgres, TellsNoPauseThatTheStandbyLacks) {
+  PostgresHarness harness(cluster());
+  PostgresEngine reader(harness.io(), harness.options("b"));
+  harness.wait(reader, reader.join());
+  cluster().end_standby();
+  cluster().ask_primary("SET synchronous_commit = local; UPDATE gradstream.run SET state = 1 WHERE run = " +
+                        harness.run());
+  EXPECT_EQ(harness.wait(reader, reader.read_versions(1, EngineRunState::kPaused)).state, EngineRunState::kPaused);
+  const EngineTicket look = reader.read_versions(1, EngineRunState::kActive);
+  run_until_server_waits(harness, cluster(), "wait_event = 'SyncRep'");
+  EXPECT_TRUE(reader.take_replies().empty());
+  cluster().start_standby();
+  ASSERT_EQ(cluster().fault(), "");
+  EXPECT_EQ(harness.wait(reader, look).state, EngineRunState::kPaused);
 }
 
 // A node that begins late reads all versions, in replies of a bounded size.
@@ -268,7 +287,7 @@ TEST_F(EnginePostgres, TellsVersionsInParts) {
   std::vector<uint32_t> seen;
   for (const size_t count : {size_t{kEngineVersionCountMax}, size_t{6}, size_t{0}}) {
     const auto from = static_cast<uint32_t>(seen.size() + 1);
-    const EngineReply reply = harness.wait(engine, engine.read_versions(from));
+    const EngineReply reply = harness.wait(engine, engine.read_versions(from, EngineRunState::kActive));
     EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
     EXPECT_EQ(reply.versions.size(), count);
     for (const PublishedVersion& version : reply.versions) {
@@ -386,7 +405,7 @@ TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
   cluster().ask_primary("ALTER TABLE gradstream.version RENAME TO version_away");
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < kTrials; ++i) {
-    EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kUnknown);
+    EXPECT_EQ(harness.wait(engine, engine.read_versions(1, EngineRunState::kActive)).outcome, EngineOutcome::kUnknown);
     EXPECT_FALSE(engine.is_connected());
     EXPECT_NE(engine.trouble().find("relation \"gradstream.version\" does not exist (SQLSTATE 42P01)"),
               std::string::npos)
@@ -395,7 +414,8 @@ TEST_F(EnginePostgres, AnErrorThatStaysEndsTheConnection) {
   // Four pauses of 50, 100, 200 and 400 ms, of which a node may leave out a quarter.
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(750 * 3 / 4));
   cluster().ask_primary("ALTER TABLE gradstream.version_away RENAME TO version");
-  EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
+  EXPECT_EQ(harness.wait(engine, engine.read_versions(1, EngineRunState::kActive)).outcome, EngineOutcome::kCommitted)
+      << engine.trouble();
   EXPECT_EQ(engine.connection_count(), kTrials + 1U);
 }
 
@@ -407,7 +427,8 @@ TEST_F(EnginePostgres, AServerThatOnlyReadsIsLeftInPeaceToo) {
   cluster().ask_primary("ALTER TABLE gradstream.node RENAME TO node_away");
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < kTrials; ++i) {
-    EXPECT_EQ(harness.wait(engine, engine.read_versions(1)).outcome, EngineOutcome::kCommitted) << engine.trouble();
+    EXPECT_EQ(harness.wait(engine, engine.read_versions(1, EngineRunState::kActive)).outcome, EngineOutcome::kCommitted)
+        << engine.trouble();
     EXPECT_EQ(harness.wait(engine, engine.join()).outcome, EngineOutcome::kUnknown);
     EXPECT_FALSE(engine.is_connected());
   }
@@ -473,10 +494,10 @@ TEST_F(EnginePostgres, ItsQueueIsBounded) {
   });
   connecting = &engine;
   for (size_t i = 0; i < kEngineCallCountMax; ++i) {
-    engine.read_versions(1);
+    engine.read_versions(1, EngineRunState::kActive);
   }
   EXPECT_TRUE(engine.take_replies().empty());
-  const EngineTicket one_more = engine.read_versions(1);
+  const EngineTicket one_more = engine.read_versions(1, EngineRunState::kActive);
   EXPECT_TRUE(run_until(harness.io(), [&] { return !replies.empty() || engine.is_connected(); }));
   ASSERT_EQ(replies.size(), 1U);
   EXPECT_EQ(replies[0].ticket, one_more);

@@ -19,6 +19,7 @@ TEST(Engine, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
 TEST(Engine, HasOneClock) { expect_one_clock(make); }
 TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 TEST(Engine, FreesALeaseThatIsGivenBack) { expect_a_released_lease(make); }
+TEST(Engine, SealsNothingOfARunThatIsPaused) { expect_states(make); }
 TEST(Engine, TellsChangesOfTheFleet) { expect_fleet_changes(make); }
 
 }  // namespace

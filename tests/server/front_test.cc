@@ -79,7 +79,7 @@ class AwayEngine : public EngineNode {
   EngineTicket read_sums(uint32_t, const SumPlace&) override { return answer(made()); }
   EngineTicket seal(uint64_t, uint32_t) override { return answer(made()); }
   EngineTicket publish(uint64_t, uint64_t, const PublishedVersion&) override { return answer(made()); }
-  EngineTicket read_versions(uint32_t) override { return answer(made()); }
+  EngineTicket read_versions(uint32_t, EngineRunState) override { return answer(made()); }
   std::vector<EngineReply> take_replies() override {
     if (replies_.empty() && first_.ticket != 0) {
       replies_.push_back(std::exchange(first_, {}));

@@ -138,7 +138,7 @@ void expect_a_cut(MakeEngineHarness make) {
   a.row = reply.front;
   EXPECT_EQ(a.commit(batch_of({fold(1, one, 1)}, 1, {8})).outcome, EngineOutcome::kCommitted);
   EXPECT_EQ(sums_of(&b, 1), (std::vector<std::vector<uint8_t>>{{8}}));
-  const EngineReply versions = engine->wait(*a.node, a.node->read_versions(1));
+  const EngineReply versions = engine->wait(*a.node, a.node->read_versions(1, EngineRunState::kActive));
   EXPECT_EQ(versions.versions, (std::vector<PublishedVersion>{{1, {1}}}));
   // What an epoch before this one sends is cut, though its numbers fit.
   EngineBatch old = batch_of({issue(3, DeviceRow(), 1)}, 0, {});
@@ -266,8 +266,8 @@ void expect_one_clock(MakeEngineHarness make) {
   Front a(engine.get(), "a");
   Front b(engine.get(), "b");
   const uint64_t first_until_ms = engine->wait(*a.node, a.node->take_lease()).lease.until_ms;
-  const uint64_t of_a = engine->wait(*a.node, a.node->read_versions(1)).engine_ms;
-  const uint64_t of_b = engine->wait(*b.node, b.node->read_versions(1)).engine_ms;
+  const uint64_t of_a = engine->wait(*a.node, a.node->read_versions(1, EngineRunState::kActive)).engine_ms;
+  const uint64_t of_b = engine->wait(*b.node, b.node->read_versions(1, EngineRunState::kActive)).engine_ms;
   const uint64_t next_until_ms = engine->wait(*a.node, a.node->take_lease()).lease.until_ms;
   EXPECT_GT(of_a, 0U);
   EXPECT_LE(of_a, of_b);
@@ -325,7 +325,8 @@ void expect_a_released_lease(MakeEngineHarness make) {
   EXPECT_EQ(released.outcome, EngineOutcome::kCommitted);
   EXPECT_EQ(released.lease.node, "");
   EXPECT_EQ(released.lease.term, term);
-  EXPECT_LE(released.lease.until_ms, engine->wait(*a.node, a.node->read_versions(1)).engine_ms);
+  EXPECT_LE(released.lease.until_ms,
+            engine->wait(*a.node, a.node->read_versions(1, EngineRunState::kActive)).engine_ms);
   EXPECT_EQ(release(a, term).outcome, EngineOutcome::kCut) << "it is given back already";
   EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCut) << "nobody holds it";
   EXPECT_EQ(take(a).lease.term, term + 1) << "nobody else came";
@@ -336,6 +337,41 @@ void expect_a_released_lease(MakeEngineHarness make) {
   EXPECT_EQ(next.lease.term, term + 2);
   EXPECT_EQ(release(a, term + 1).outcome, EngineOutcome::kCut);
   EXPECT_EQ(take(a).outcome, EngineOutcome::kCut) << "the new lease stands";
+}
+
+// A pause: what is sealed is published, nothing else is sealed, and batches count. All nodes hear of it.
+void expect_states(MakeEngineHarness make) {
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  const auto state = [&](EngineRunState known) { return engine->wait(*a.node, a.node->read_versions(1, known)).state; };
+  const DeviceRow one = begin_task(&a, 1);
+  const DeviceRow two = begin_task(&a, 2);
+  const uint64_t term = engine->wait(*a.node, a.node->take_lease()).lease.term;
+  EXPECT_EQ(state(EngineRunState::kActive), EngineRunState::kActive);
+  EXPECT_EQ(progress_of(&a, 0).state, EngineRunState::kActive);
+  engine->change_state(EngineRunState::kPaused);
+  EXPECT_EQ(state(EngineRunState::kActive), EngineRunState::kPaused);
+  EXPECT_EQ(state(EngineRunState::kPaused), EngineRunState::kPaused) << "known, and told all the same";
+  EXPECT_EQ(progress_of(&a, 0).state, EngineRunState::kPaused);
+  EXPECT_EQ(a.commit(batch_of({fold(1, one, 0)}, 1, {6})).outcome, EngineOutcome::kCommitted) << "answers count";
+  EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCut);
+  EXPECT_FALSE(progress_of(&a, 0).is_sealed);
+  EXPECT_EQ(publish(&a, term, 1, 1), EngineOutcome::kCut);
+  engine->change_state(EngineRunState::kActive);
+  EXPECT_EQ(state(EngineRunState::kPaused), EngineRunState::kActive);
+  EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCommitted);
+
+  engine->change_state(EngineRunState::kPaused);
+  EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCommitted) << "it is sealed already: its answer may have been lost";
+  EXPECT_EQ(publish(&a, term, 1, 1), EngineOutcome::kCommitted);
+  EXPECT_EQ(seal(&a, term, 1), EngineOutcome::kCut) << "and the next one is not";
+  engine->change_state(EngineRunState::kStopped);
+  EXPECT_EQ(state(EngineRunState::kPaused), EngineRunState::kStopped);
+  a.row.open_version = 1;
+  EXPECT_EQ(a.commit(batch_of({fold(2, two, 1)}, 1, {7})).outcome, EngineOutcome::kCommitted);
+  EXPECT_EQ(seal(&a, term, 1), EngineOutcome::kCut);
+  EXPECT_EQ(progress_of(&a, 1).state, EngineRunState::kStopped);
+  EXPECT_EQ(engine->wait(*a.node, a.node->take_lease()).lease.term, term) << "somebody leads on";
 }
 
 void expect_fleet_changes(MakeEngineHarness make) {

@@ -35,6 +35,8 @@ class EngineHarness {
   virtual void pass_lease() = 0;
   // A change of the fleet of its own writes the row; its number is not read from it.
   virtual void change_fleet(const FleetChange& row) = 0;
+  // An operator changes what the run has come to.
+  virtual void change_state(EngineRunState state) = 0;
 };
 
 // All sums of the version, from place to place.
@@ -63,6 +65,7 @@ void expect_sums_by_place(MakeEngineHarness make);     // each sum once, from an
 void expect_one_clock(MakeEngineHarness make);         // of leases and of nodes
 void expect_one_publisher(MakeEngineHarness make);     // lease, holder, term and version
 void expect_a_released_lease(MakeEngineHarness make);  // it is free at once, by its holder alone
+void expect_states(MakeEngineHarness make);            // nothing is sealed but of an active run
 void expect_fleet_changes(MakeEngineHarness make);     // each in its turn, and a row as it is now
 
 }  // namespace gradstream

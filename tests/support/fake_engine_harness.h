@@ -42,6 +42,7 @@ class FakeHarness : public EngineHarness {
   }
   void pass_lease() override { engine_.advance(now_ms_ += 3'001); }
   void change_fleet(const FleetChange& row) override { engine_.change_fleet(row); }
+  void change_state(EngineRunState state) override { engine_.change_state(state); }
   FakeEngine& engine() { return engine_; }
 
  private:

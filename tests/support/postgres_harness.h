@@ -222,6 +222,10 @@ class PostgresHarness : public EngineHarness {
         "', fleet_change FROM now_at ON CONFLICT (" + table +
         ") DO UPDATE SET content = excluded.content, change = excluded.change");
   }
+  void change_state(EngineRunState state) override {
+    cluster_.ask_primary("UPDATE gradstream.run SET state = " + std::to_string(static_cast<int>(state)) +
+                         " WHERE run = " + std::to_string(run_));
+  }
   asio::io_context& io() { return io_; }
   std::string run() const { return std::to_string(run_); }
 
