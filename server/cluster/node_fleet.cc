@@ -105,6 +105,17 @@ std::set<std::string> NodeFleet::names() const {
   return all;
 }
 
+WatchedFleet NodeFleet::counts() const {
+  WatchedFleet counts;
+  for (const auto& [name, device] : devices_) {  // nobody else writes
+    ++(device.state == DeviceState::kPending    ? counts.pending
+       : device.state == DeviceState::kDisabled ? counts.disabled
+       : device.state == DeviceState::kRevoked  ? counts.revoked
+                                                : counts.active);
+  }
+  return counts;
+}
+
 std::vector<uint32_t> NodeFleet::take_ended_windows() {
   std::vector<uint32_t> devices;
   const uint64_t now_ms = now_ms_();

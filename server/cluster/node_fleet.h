@@ -22,6 +22,7 @@
 #include "server/link/tls_stream.h"
 #include "server/postgresql/engine_transfer.h"
 #include "server/store/fleet_rows.h"
+#include "server/watch/watch.h"
 
 namespace gradstream {
 
@@ -61,6 +62,8 @@ class NodeFleet {
   std::vector<gs_Reason> standings() const;
   // Of all devices, in any state.
   std::set<std::string> names() const;
+  // Devices by state.
+  WatchedFleet counts() const;
   // In any state, up to the last enrolment index.
   uint32_t device_count() const { return device_count_; }
 

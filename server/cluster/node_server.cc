@@ -20,6 +20,7 @@ NodeServer::NodeServer(asio::io_context& io, const Config& config, const NodeRun
       config_(config),
       run_(run),
       node_(engine.node),
+      feed_(run.name, config_.run, run.command_options),
       fleet_(fleet),
       board_(board),
       started_ms_(wall_clock_ms()),
@@ -169,6 +170,7 @@ void NodeServer::end_sessions(const KeyEnd& end) {
 
 // Rounds do not wait for a device that may not come.
 void NodeServer::follow_fleet() {
+  feed_.note_fleet(fleet_.counts());
   std::vector<gs_Reason> standings = fleet_.standings();
   if (standings != told_.standings) {
     told_.standings = standings;
@@ -204,6 +206,7 @@ void NodeServer::note_versions(const std::vector<PublishedVersion>& versions) {
     const bool is_read = one.version > told_.version && one.version <= front_.run().version() &&
                          decode_published(config_.run, one, &record) == Status::kOk;
     if (is_read && told_.is_caught_up) {
+      feed_.note_version(one, snapshot().shell, wall_clock_ms());
       log_event("version"_event, Fields().add("version", uint64_t{one.version}).add_hex("digest", record.digest));
     }
     told_.version = is_read ? one.version : told_.version;
@@ -371,6 +374,8 @@ std::string NodeServer::why_not_ready() const {
 
 NodeSnapshot NodeServer::snapshot() const {
   NodeSnapshot now;
+  now.node = node_;
+  now.release = GS_VERSION;
   now.taken_steady_ms = steady_ms();
   now.started_ms = started_ms_;
   now.not_ready = why_not_ready();
@@ -382,6 +387,7 @@ NodeSnapshot NodeServer::snapshot() const {
   now.is_draining = is_draining_;
   now.is_leading = leader_.is_leading();
   now.is_connected = engine_.is_connected();
+  now.engine_trouble = engine_.trouble();
   now.is_in_trouble = trouble() != NodeTrouble::kNone;
   now.connection_count = engine_.connection_count();
   now.shell = counters_;
@@ -392,7 +398,11 @@ NodeSnapshot NodeServer::snapshot() const {
 }
 
 // Before the log tells of it: who reads the line finds it so.
-void NodeServer::show() { board_.publish(std::make_shared<const NodeSnapshot>(snapshot())); }
+void NodeServer::show() {
+  NodeSnapshot now = snapshot();
+  now.run_view = feed_.view(front_.run(), now, wall_clock_ms());
+  board_.publish(std::make_shared<const NodeSnapshot>(std::move(now)));
+}
 
 // Every kWatchPeriodMs: notify the service manager, and publish a snapshot. If a thread with sessions has stopped,
 // neither happens, so that the manager and /healthz see a node that hangs.

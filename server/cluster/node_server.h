@@ -23,6 +23,7 @@
 #include "server/base/asio_alias.h"
 #include "server/base/objection.h"
 #include "server/cluster/followed_fleet.h"
+#include "server/cluster/node_feed.h"
 #include "server/cluster/node_fleet.h"
 #include "server/cluster/node_watch.h"
 #include "server/engine/front.h"
@@ -38,6 +39,7 @@ namespace gradstream {
 struct NodeRun {
   RunIdentity identity;
   std::string name;
+  std::string command_options;  // as of WatchSnapshot
 };
 
 class NodeServer : public SessionOwner, public ServedShell {
@@ -107,6 +109,7 @@ class NodeServer : public SessionOwner, public ServedShell {
   const Config config_;
   const NodeRun run_;
   const std::string node_;
+  NodeFeed feed_;
   NodeFleet& fleet_;
   NodeBoard& board_;
   const uint64_t started_ms_;  // since the epoch

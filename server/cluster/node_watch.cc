@@ -1,6 +1,10 @@
 #include "server/cluster/node_watch.h"
 
+#include <optional>
+
+#include "server/cluster/node_status.h"
 #include "server/watch/metrics.h"
+#include "server/watch/status_json.h"
 
 namespace gradstream {
 namespace {
@@ -35,16 +39,29 @@ std::string node_metrics(const NodeSnapshot& s, const HttpCounters& http) {
   return metrics.take();
 }
 
+HttpResponse status_answer(const HttpTarget& target, const NodeSnapshot& snapshot, const HttpCounters& http,
+                           uint64_t now_steady_ms, const ReadCluster& read_cluster) {
+  const std::optional<uint32_t> after = version_after(target.query);
+  if (!after) {
+    return answer_of(400, "the only query is after=VERSION, a whole number\n");
+  }
+  if (snapshot.run_view == nullptr) {
+    return answer_of(503, snapshot.not_ready + "\n");
+  }
+  const std::shared_ptr<const ClusterReading> cluster = read_cluster(snapshot.run);
+  return answer_of(200, node_status_json(snapshot, cluster.get(), http, *after, now_steady_ms), "application/json");
+}
+
 }  // namespace
 
 HttpResponse node_response(const HttpTarget& target, const NodeSnapshot* snapshot, const HttpCounters& http,
-                           uint64_t now_steady_ms) {
+                           uint64_t now_steady_ms, const ReadCluster& read_cluster) {
   const bool is_stale = snapshot == nullptr || now_steady_ms > snapshot->taken_steady_ms + snapshot->stale_ms;
   if (target.path == "/healthz") {
     return is_stale ? answer_of(503, "the node has said nothing for a while: it hangs or is not up yet\n")
                     : answer_of(200, "ok\n");
   }
-  if (target.path != "/readyz" && target.path != "/metrics") {
+  if (target.path != "/readyz" && target.path != "/metrics" && target.path != "/status") {
     return {};
   }
   if (snapshot == nullptr) {
@@ -52,6 +69,9 @@ HttpResponse node_response(const HttpTarget& target, const NodeSnapshot* snapsho
   }
   if (target.path == "/metrics") {
     return answer_of(200, node_metrics(*snapshot, http), "text/plain; version=0.0.4; charset=utf-8");
+  }
+  if (target.path == "/status") {
+    return status_answer(target, *snapshot, http, now_steady_ms, read_cluster);
   }
   const std::string cause = is_stale ? "the node hangs" : snapshot->not_ready;
   return cause.empty() ? answer_of(200, "ready\n") : answer_of(503, cause + "\n");

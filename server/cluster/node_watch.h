@@ -1,15 +1,17 @@
-// What a node's HTTP port says: /healthz, /readyz and /metrics.
+// What a node's HTTP port says: /healthz, /readyz, /metrics and /status.
 //
-//   node's thread: NodeSnapshot --publish()--> NodeBoard --read()--> HTTP thread
+//   node's thread: NodeSnapshot --publish()--> NodeBoard --read()--> HTTP thread <--read()-- ClusterReader
 #ifndef GRADSTREAM_SERVER_CLUSTER_NODE_WATCH_H_
 #define GRADSTREAM_SERVER_CLUSTER_NODE_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "server/cluster/cluster_reader.h"
 #include "server/engine/front.h"
 #include "server/engine/leader.h"
 #include "server/link/shell_counters.h"
@@ -19,6 +21,10 @@
 namespace gradstream {
 
 struct NodeSnapshot {
+  std::string node;     // its name in the cluster
+  std::string release;  // of its program
+  // The run as this node has followed it (server/cluster/node_feed.h). Null: it has read none yet.
+  std::shared_ptr<const WatchSnapshot> run_view;
   uint64_t taken_steady_ms = 0;
   uint32_t stale_ms = kWatchStaleMs;  // so long it says that the node lives
   uint64_t started_ms = 0;            // since the epoch
@@ -30,7 +36,8 @@ struct NodeSnapshot {
   uint64_t handshakes = 0;
   bool is_draining = false;
   bool is_leading = false;
-  bool is_connected = false;  // to the engine
+  bool is_connected = false;   // to the engine
+  std::string engine_trouble;  // why it is not, or was not before; empty: nothing was
   bool is_in_trouble = false;
   uint64_t connection_count = 0;  // to the engine, that were made
   ShellCounters shell;
@@ -76,9 +83,13 @@ void visit_node_counters(const NodeSnapshot& s, Visit&& visit) {
   visit("engine_connections", "Connections to the engine that were made.", s.connection_count);
 }
 
+// Gives the last reading of the cluster, and wishes for the next one; null: there is none. Called where somebody asks
+// for the status.
+using ReadCluster = std::function<std::shared_ptr<const ClusterReading>(uint32_t run)>;
+
 // snapshot may be null; now_steady_ms: of the same clock as taken_steady_ms. 404: no such path.
 HttpResponse node_response(const HttpTarget& target, const NodeSnapshot* snapshot, const HttpCounters& http,
-                           uint64_t now_steady_ms);
+                           uint64_t now_steady_ms, const ReadCluster& read_cluster);
 
 }  // namespace gradstream
 

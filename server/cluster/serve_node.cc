@@ -11,6 +11,7 @@
 #include "server/base/log.h"
 #include "server/base/notify.h"
 #include "server/base/ports.h"
+#include "server/cluster/cluster_reader.h"
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/node_server.h"
 #include "server/engine/call_pause.h"
@@ -18,6 +19,7 @@
 #include "server/postgresql/engine_stored.h"
 #include "server/program/serve_parts.h"
 #include "server/store/fleet_copy.h"
+#include "server/watch/page.h"
 
 namespace gradstream {
 namespace {
@@ -27,6 +29,7 @@ struct NodeStart {
   const CommonOptions& options;
   Config config;
   NodeBoard board;
+  std::unique_ptr<ClusterReader> reader;  // outlives the HTTP thread, which reads it
   std::unique_ptr<HttpServer> http;
   EngineStored stored;
   // So far the engine's clock is ahead of steady_ms(), modulo 2^64. Reason: a machine may begin with a wrong clock.
@@ -145,6 +148,11 @@ PostgresOptions engine_options(const NodeStart& start) {
   return options;
 }
 
+std::string command_options(const NodeStart& start) {
+  std::error_code no_folder;
+  return configuration_words(start.options, std::filesystem::current_path(no_folder).string());
+}
+
 int serve_run(NodeStart* start) {
   NodeFleet fleet([ahead_ms = start->engine_ahead_ms] { return ahead_ms + steady_ms(); });
   if (const Objection objection = fleet.begin(start->stored.devices)) {
@@ -156,8 +164,8 @@ int serve_run(NodeStart* start) {
   share_descriptors(&start->config);
   asio::io_context io(1);
   ServeSignals signals(io, start->options, loaded, start->http);
-  NodeServer node(io, start->config, {{plan.run, plan.nonce, plan.digest}, plan.name}, engine_options(*start), fleet,
-                  start->board);
+  NodeServer node(io, start->config, {{plan.run, plan.nonce, plan.digest}, plan.name, command_options(*start)},
+                  engine_options(*start), fleet, start->board);
   start->stored = {};
   if (const Objection objection = node.start()) {
     return fail(kExitNetwork, objection.sentence);
@@ -169,8 +177,22 @@ int serve_run(NodeStart* start) {
   return node.finish() ? kExitOk : kExitDatabase;
 }
 
+// The port for people and monitors. kExitOk, or an error already printed.
+int open_watch_of_node(NodeStart* start) {
+  const EngineConfig& engine = start->config.engine;
+  start->reader = std::make_unique<ClusterReader>(std::make_unique<PostgresLook>(engine.address, engine.deadline_ms));
+  const auto answer = [start](const HttpTarget& target) {
+    if (is_page_path(target.path)) {
+      return page_response(target.path);
+    }
+    return node_response(target, start->board.read().get(), start->http->counters(), steady_ms(),
+                         [start](uint32_t run) { return start->reader->read(run); });
+  };
+  return open_http(start->config, answer, is_page_path, &start->http);
+}
+
 int serve_until_end(const CommonOptions& options) {
-  NodeStart start{options, {}, {}, {}, {}, 0};
+  NodeStart start{options, {}, {}, {}, {}, {}, 0};
   int code = load(options, &start.config);
   if (code != kExitOk) {
     return code;
@@ -186,10 +208,7 @@ int serve_until_end(const CommonOptions& options) {
   if (const Objection objection = check_engine_address(start.config.engine.address)) {
     return fail(kExitConfig, "engine.address: " + objection.sentence);
   }
-  const auto answer = [&start](const HttpTarget& target) {
-    return node_response(target, start.board.read().get(), start.http->counters(), steady_ms());
-  };
-  code = open_http(start.config, answer, nullptr, &start.http);
+  code = open_watch_of_node(&start);
   code = code == kExitOk ? wait_for_engine(&start) : code;
   if (code != kExitOk || end_signal() != 0) {
     return code;

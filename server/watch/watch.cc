@@ -5,26 +5,26 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "server/run/field_text.h"
 #include "server/run/names.h"
 #include "server/run/visit_keys.h"
 #include "server/watch/attention.h"
+#include "server/watch/json_object.h"
 #include "server/watch/metrics.h"
+#include "server/watch/status_json.h"
 
 namespace gradstream {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Object = JsonObject;
 
 std::string number(double value) { return metric_text(value); }
+constexpr double kNoNumber = JsonObject::kNoNumber;
 
 double seconds_of(uint64_t time_ms) { return static_cast<double>(time_ms) / 1000; }
 
@@ -89,58 +89,6 @@ void add_attention(Metrics& metrics, const WatchSnapshot& s) {
         std::any_of(now.begin(), now.end(), [id](const Attention& entry) { return std::string_view(entry.id) == id; });
     metrics.sample("gradstream_attention", std::string("id=\"") + id + "\"", is_there ? "1" : "0");
   }
-}
-
-// What is no number is written as null.
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
-
-// One object, written as it goes: of ten thousand devices a tree of values would be three hundred thousand nodes.
-class Object {
- public:
-  Object& add(const char* key, uint64_t value) { return raw(key, std::to_string(value)); }
-  Object& add(const char* key, uint32_t value) { return raw(key, std::to_string(value)); }
-  Object& add(const char* key, const char* text) = delete;  // it would become a bool: word(), or a std::string
-  Object& add(const char* key, bool value) { return raw(key, value ? "true" : "false"); }
-  Object& add(const char* key, double value) { return raw(key, std::isfinite(value) ? number(value) : "null"); }
-  // Becomes ASCII; what a device says may be no UTF-8.
-  Object& add(const char* key, const std::string& text) {
-    const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-    return std::all_of(text.begin(), text.end(), is_plain)
-               ? word(key, text.c_str())
-               : raw(key, Json(text).dump(-1, ' ', true, Json::error_handler_t::replace));
-  }
-  Object& word(const char* key, const char* text) {
-    begin(key);
-    text_ += '"';
-    text_ += text;
-    text_ += '"';
-    return *this;
-  }
-  Object& raw(const char* key, std::string_view json) {
-    begin(key);
-    text_ += json;
-    return *this;
-  }
-  std::string text() const { return text_.empty() ? "{}" : text_ + "}"; }
-
- private:
-  void begin(const char* key) {
-    text_ += text_.empty() ? "{\"" : ",\"";
-    text_ += key;
-    text_ += "\":";
-  }
-
-  std::string text_;
-};
-
-// The list of what text_of(entry) says.
-template <typename Entries, typename TextOf>
-std::string list_of(const Entries& entries, TextOf&& text_of) {
-  std::string text = "[";
-  for (const auto& entry : entries) {
-    text += (text.size() == 1 ? "" : ",") + text_of(entry);
-  }
-  return text + "]";
 }
 
 std::string json_of(const std::optional<Quality>& quality, QualityMetric metric) {
@@ -382,20 +330,6 @@ std::string http_json(const HttpCounters& http) {
   return Object().add("requests", http.requests.load()).raw("refusals", refusals.text()).text();
 }
 
-// The number behind `after=`; 0 without a query. None: it is another query.
-std::optional<uint32_t> version_after(std::string_view query) {
-  constexpr std::string_view kKey = "after=";
-  if (query.empty()) {
-    return 0;
-  }
-  uint32_t version = 0;
-  const char* const end = query.data() + query.size();
-  const bool is_key = query.starts_with(kKey) && query.size() > kKey.size();
-  return is_key && std::from_chars(query.data() + kKey.size(), end, version) == std::from_chars_result{end, {}}
-             ? std::optional(version)
-             : std::nullopt;
-}
-
 HttpResponse respond(uint32_t status, std::string body, const char* type = "text/plain; charset=utf-8") {
   HttpResponse response;
   response.status = status;
@@ -481,10 +415,11 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   return metrics.take();
 }
 
-std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32_t after) {
-  Object counters;
-  visit_counters(s.shell, s.coordinator,
-                 [&](const char* key, const char*, uint64_t value) { counters.add(key, value); });
+std::string attention_json(const std::vector<Attention>& all) {
+  return json_list(all, [](const Attention& one) { return json_of(one); });
+}
+
+std::string status_json(const WatchSnapshot& s, const HttpCounters& http, const StatusWords& words, uint32_t after) {
   const auto first = std::find_if(s.rounds.begin(), s.rounds.end(),
                                   [&](const WatchedRound& round) { return round.summary.version > after; });
   const Object devices = Object()
@@ -492,28 +427,43 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
                              .add("active", s.enrolled.active)
                              .add("disabled", s.enrolled.disabled)
                              .add("revoked", s.enrolled.revoked);
-  return Object()
-             .add("time_ms", s.taken_ms)
-             .add("started_ms", s.started_ms)
-             .add("ready", not_ready_cause(s).empty())
-             .add("draining", s.is_draining)
-             .add("storage_failed", s.place.is_storage_failed)
-             .add("database_fault", s.place.database_fault)
-             .raw("attention", list_of(attention_of(s), [](const Attention& attention) { return json_of(attention); }))
-             .add("command_options", s.place.command_options)
-             .raw("pace", json_of(pace_of(s)))
-             .raw("run", run_json(s))
-             .raw("devices", devices.text())
-             .add("silent_after_ms", s.silent_after_ms)
-             .add("sessions", s.sessions)
-             .add("handshakes", s.handshakes)
-             .raw("counters", counters.text())
-             .raw("refusals", refusals_json(s.coordinator))
-             .raw("http", http_json(http))
-             .raw("rounds", list_of(std::span(first, s.rounds.end()),
-                                    [&s](const WatchedRound& round) { return json_of(round, s.quality.metric); }))
-             .text() +
-         "\n";
+  Object status = Object()
+                      .add("time_ms", s.taken_ms)
+                      .add("started_ms", s.started_ms)
+                      .add("ready", words.is_ready)
+                      .add("draining", s.is_draining)
+                      .add("storage_failed", s.place.is_storage_failed)
+                      .add("database_fault", s.place.database_fault)
+                      .raw("attention", words.attention)
+                      .add("command_options", s.place.command_options)
+                      .raw("pace", json_of(pace_of(s)))
+                      .raw("run", run_json(s))
+                      .raw("devices", devices.text())
+                      .add("silent_after_ms", s.silent_after_ms)
+                      .add("sessions", s.sessions)
+                      .add("handshakes", s.handshakes)
+                      .raw("counters", words.counters)
+                      .raw("refusals", words.refusals)
+                      .raw("http", http_json(http))
+                      .raw("rounds", json_list(std::span(first, s.rounds.end()), [&s](const WatchedRound& round) {
+                             return json_of(round, s.quality.metric);
+                           }));
+  for (const auto& [key, value] : words.more) {
+    status.raw(key, value);
+  }
+  return status.text() + "\n";
+}
+
+std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32_t after) {
+  Object counters;
+  visit_counters(s.shell, s.coordinator,
+                 [&](const char* key, const char*, uint64_t value) { counters.add(key, value); });
+  StatusWords words;
+  words.is_ready = not_ready_cause(s).empty();
+  words.attention = attention_json(attention_of(s));
+  words.counters = counters.text();
+  words.refusals = refusals_json(s.coordinator);
+  return status_json(s, http, words, after);
 }
 
 std::string runs_json(const WatchSnapshot& s) {
@@ -541,7 +491,7 @@ std::string runs_json(const WatchSnapshot& s) {
   return Object()
              .add("time_ms", s.taken_ms)
              .add("served", s.run)
-             .raw("runs", list_of(runs, [](const PastRun& run) { return json_of(run); }))
+             .raw("runs", json_list(runs, [](const PastRun& run) { return json_of(run); }))
              .text() +
          "\n";
 }
@@ -552,8 +502,8 @@ std::string devices_json(const WatchSnapshot& s) {
              .add("time_ms", s.devices_taken_ms)
              .add("run", s.run)
              .add("version", s.version)
-             .raw("devices", list_of(s.devices == nullptr ? none : *s.devices,
-                                     [&](const DeviceStatus& device) { return json_of(device, s); }))
+             .raw("devices", json_list(s.devices == nullptr ? none : *s.devices,
+                                       [&](const DeviceStatus& device) { return json_of(device, s); }))
              .text() +
          "\n";
 }
@@ -614,6 +564,19 @@ HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snaps
   }
   const std::string cause = is_stale ? "the coordinator hangs" : not_ready_cause(*snapshot);
   return cause.empty() ? respond(200, "ready\n") : respond(503, cause + "\n");
+}
+
+std::optional<uint32_t> version_after(std::string_view query) {
+  constexpr std::string_view kKey = "after=";
+  if (query.empty()) {
+    return 0;
+  }
+  uint32_t version = 0;
+  const char* const end = query.data() + query.size();
+  const bool is_key = query.starts_with(kKey) && query.size() > kKey.size();
+  return is_key && std::from_chars(query.data() + kKey.size(), end, version) == std::from_chars_result{end, {}}
+             ? std::optional(version)
+             : std::nullopt;
 }
 
 const char* verdict_text(uint32_t verdict) {

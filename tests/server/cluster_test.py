@@ -11,6 +11,7 @@ Everything listens on 127.0.0.1. Without PostgreSQL or haproxy it is skipped, an
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -304,6 +305,7 @@ def check_cluster(place, database, alone):
         balancer_test.wait(node.process, "node_joined")
         check(node.get("/readyz") == (200, "ready\n"), "a balancer sends devices to who has joined")
     check_status(nodes, engine)
+    check_watch(nodes)
     port = balance(place, nodes)
     devices = place.connect(port)
     check(versions.wait(KILL_AT), "the run trains:\n" + "\n".join(nodes[0].process.lines[-20:]))
@@ -332,6 +334,7 @@ def check_cluster(place, database, alone):
     digest = place.finish(devices, [last.process])
     check(versions.wait(ROUNDS) and not versions.faults, f"nodes differ: {versions.faults}")
     check_metrics(last)
+    check_end(last, nodes, digest)
     check(last.leads(), "the last node leads")
     check_fleet(place, last, engine, port, digest)
     check_clock(place, database, engine, digest)
@@ -410,6 +413,48 @@ def check_stop(place, database):
     check(said["state"] == "stopped", str(said))
 
 
+def watch(node, holds):
+    """What the node's /status says once this holds of it."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        status, text = node.get("/status")
+        said = json.loads(text) if status == 200 else {}
+        if said and said["cluster"] and holds(said):
+            return said
+        check(time.monotonic() < deadline, f"{node.name}: {status} {text}")
+
+
+def check_watch(nodes):
+    """Any node shows them all, who leads, and where the run stands; and it has the page."""
+    names = [node.name for node in nodes]
+    for node in nodes:
+        said = watch(node, lambda said: said["cluster"]["lease_ms"] > 0)
+        cluster = said["cluster"]
+        leaders = [one["name"] for one in cluster["nodes"] if one["leads"]]
+        check([one["name"] for one in cluster["nodes"]] == names, str(cluster))
+        check(leaders == [cluster["leader"]] and cluster["term"] > 0, f"exactly one leads: {cluster}")
+        check(said["node"]["name"] == node.name and said["ready"] and not said["attention"], str(said["node"]))
+        check(said["run"]["name"] == "cluster" and said["devices"]["active"] == DEVICES, str(said["run"]))
+        check(said["run"]["round"]["wanted"] == DEVICES, str(said["run"]["round"]))
+        check(said["run"]["version"] == cluster["open_version"] == 0 and said["run"]["has_version"], str(said["run"]))
+        check("<!doctype html>" in node.get("/")[1] and node.get("/page.js")[0] == 200, "a node has the page")
+        check(node.get("/status/devices")[0] == 404, "a node lists no devices")
+
+
+def text_of(said):
+    return json.dumps(said)[-2000:]
+
+
+def check_end(node, nodes, digest):
+    """The run is over: its model, and whom the engine has seen."""
+    said = watch(node, lambda said: said["run"]["state"] == "finished" and said["cluster"]["open_version"] == ROUNDS
+                 and said["cluster"]["lease_ms"] > 0)
+    check((said["run"]["version"], said["run"]["digest"]) == (ROUNDS, digest), str(said["run"]))
+    check(said["rounds"][-1]["version"] == ROUNDS, text_of(said))
+    check([one["name"] for one in said["cluster"]["nodes"]] == [one.name for one in nodes], str(said["cluster"]))
+    check([one["name"] for one in said["cluster"]["nodes"] if one["leads"]] == [node.name], str(said["cluster"]))
+
+
 def check_metrics(node):
     metrics = dict(line.rsplit(" ", 1) for line in node.get("/metrics")[1].splitlines() if not line.startswith("#"))
     for key in ("gradstream_batches_committed_total", "gradstream_versions_published_total",
@@ -454,6 +499,8 @@ def check_trouble(node, database):
         pass  # with the next snapshot
     status, text = node.get("/readyz")
     check(status == 503 and cause in text and node.get("/healthz")[0] == 200, f"{status} {text}")
+    needs = [need["id"] for need in json.loads(node.get("/status")[1])["attention"]]
+    check(needs[0] == "node_trouble", str(needs))
     status = node.process.stop()
     check(status == EXIT_DATABASE, f"a node in trouble ends with {status}:\n" + "\n".join(node.process.lines[-20:]))
 

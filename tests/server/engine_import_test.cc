@@ -8,6 +8,7 @@
 
 #include "server/cluster/engine_moves.h"
 #include "server/engine/followed_run.h"
+#include "server/postgresql/engine_watch.h"
 #include "server/rules/partial_sum.h"
 #include "server/run/quality_keys.h"
 #include "server/run/run_core.h"
@@ -28,6 +29,18 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
   EXPECT_THAT(answer.text, HasSubstr("devices=4 claims=0 paused=no on_time=4 late=0"));
   EXPECT_THAT(call("status", "").text,
               HasSubstr("run=7 name=fleet state=active open_version=2 sealed=no versions=2 on_time=4 "));
+
+  EngineSession session(kTestDeadlineMs);
+  EngineRunReport seen;
+  ASSERT_EQ(session.open(address_).sentence, "");
+  ASSERT_EQ(read_watched_run(session, kRun, &seen).sentence, "");
+  EXPECT_EQ(seen.open_version, 2U);
+  EXPECT_EQ(seen.on_time_count, kDevices);
+  EXPECT_EQ(seen.leader, "");
+  EXPECT_EQ(seen.lease_ms, 0U);
+  ASSERT_EQ(seen.nodes.size(), 1U) << "the import has a front for its sum";
+  EXPECT_EQ(seen.nodes[0].seen_ms, UINT64_MAX);
+  EXPECT_THAT(read_watched_run(session, kRun + 1, &seen).sentence, HasSubstr("the engine has no run 8."));
 
   asio::io_context io;
   PostgresOptions options;

@@ -34,6 +34,9 @@ class NodeFleetTest : public testing::Test {
 
 TEST_F(NodeFleetTest, DevicesAreFoundByTheirNames) {
   EXPECT_EQ(fleet_.device_count(), 2U);
+  EXPECT_EQ(fleet_.counts().active, 1U);
+  EXPECT_EQ(fleet_.counts().pending, 1U);
+  EXPECT_EQ(fleet_.counts().revoked + fleet_.counts().disabled, 0U);
   ASSERT_TRUE(lookup_("attic", &entry_));
   EXPECT_EQ(entry_.device, 0U);
   EXPECT_EQ(entry_.key, fleet_key(1));
@@ -55,6 +58,8 @@ TEST_F(NodeFleetTest, ADeviceThatIsBarredLosesItsSessions) {
   ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
   EXPECT_THAT(ends_, ElementsAre(KeyEnd{0, gs_Reason_REASON_REVOKED}, KeyEnd{1, gs_Reason_REASON_INACTIVE}));
   EXPECT_THAT(fleet_.standings(), ElementsAre(gs_Reason_REASON_REVOKED, gs_Reason_REASON_INACTIVE));
+  EXPECT_EQ(fleet_.counts().revoked, 1U);
+  EXPECT_EQ(fleet_.counts().disabled, 1U);
   ASSERT_TRUE(lookup_("attic", &entry_));
   EXPECT_EQ(entry_.refusal, PskRefusal::kRevoked);
   ASSERT_TRUE(lookup_("cellar", &entry_));

@@ -1,5 +1,7 @@
 #include "server/cluster/node_watch.h"
 
+#include <memory>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +26,8 @@ NodeSnapshot snapshot_of_now() {
 }
 
 HttpResponse ask(const char* path, const NodeSnapshot* snapshot, uint64_t now_ms = kNowMs) {
-  return node_response({path}, snapshot, HttpCounters(), now_ms);
+  return node_response({path}, snapshot, HttpCounters(), now_ms,
+                       [](uint32_t) { return std::shared_ptr<const ClusterReading>(); });
 }
 
 TEST(NodeWatch, ANodeThatSaysNothingIsNotAlive) {
@@ -57,7 +60,32 @@ TEST(NodeWatch, MetricsHaveTheNodesCounters) {
     EXPECT_THAT(metrics.body, HasSubstr(line));
   }
   EXPECT_EQ(ask("/metrics", nullptr).status, 503U);
-  EXPECT_EQ(ask("/status", &snapshot).status, 404U);
+  EXPECT_EQ(ask("/status/devices", &snapshot).status, 404U);
+}
+
+TEST(NodeWatch, TheStatusAsksForTheClusterOfItsRun) {
+  NodeSnapshot snapshot = snapshot_of_now();
+  snapshot.not_ready = "without a connection to the engine: it is away";
+  EXPECT_EQ(ask("/status", nullptr).status, 503U);
+  EXPECT_EQ(ask("/status", &snapshot).status, 503U);
+  EXPECT_EQ(ask("/status", &snapshot).body, snapshot.not_ready + "\n") << "there is no run yet";
+  const auto view = std::make_shared<WatchSnapshot>();
+  view->run_name = "cluster";
+  snapshot.run_view = view;
+  uint32_t asked = 0;
+  const auto read = [&asked](uint32_t run) {
+    asked = run;
+    return std::shared_ptr<const ClusterReading>();
+  };
+  const HttpResponse status = node_response({"/status"}, &snapshot, HttpCounters(), kNowMs, read);
+  EXPECT_EQ(status.status, 200U);
+  EXPECT_EQ(status.type, "application/json");
+  EXPECT_THAT(status.body, HasSubstr("\"name\":\"cluster\""));
+  EXPECT_EQ(asked, 3U);
+  EXPECT_EQ(node_response({"/status", "since=1"}, &snapshot, HttpCounters(), kNowMs, read).status, 400U);
+  asked = 0;
+  EXPECT_EQ(node_response({"/metrics"}, &snapshot, HttpCounters(), kNowMs, read).status, 200U);
+  EXPECT_EQ(asked, 0U) << "a monitor asks the engine nothing";
 }
 
 }  // namespace

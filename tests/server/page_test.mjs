@@ -413,6 +413,37 @@ const parts = {
     await page.unroute(DEVICES);
   },
 
+  // The same page of a node: who the nodes are, and nothing that no node knows.
+  async nodes() {
+    await page.reload();
+    await seen('#run-state', /finished/);
+    await can((answer) => ({...answer, node: NODE, cluster: null}));
+    await askNow();
+    await seen('#nodes-line', /^The engine has not said yet who the nodes are\.$/);
+    await can((answer) => ({...answer, node: NODE, cluster: CLUSTER}));
+    await page.reload();
+    await seen('#nodes-line', /^3 nodes joined this run\. node-2 leads, in term 4\. .* 2.s ago, within 3\.0.ms\.$/);
+    const rows = await page.locator('#node-table tbody tr').allInnerTexts();
+    assert.deepEqual(rows.map((row) => row.split('\t').slice(0, 6).join()), [
+      'node-1 (this one),\u2013,1\u00a0s ago,0.9.0,42,7', 'node-2,yes,1\u00a0s ago,0.9.1,42,11',
+      'node-3,\u2013,never,not told,40,0']);
+    for (const id of ['progress', 'fleet', 'decision-table', 'runs', 'model']) {
+      assert.equal(await page.locator(`#${id}`).isVisible(), false, `${id} of a node is shown`);
+    }
+    assert.equal(await page.locator('[data-figure=loss]').count(), 0, 'a node knows no losses');
+    assert.match(await text('#foot-line'), /^Node node-1 of release 0\.9\.0, up since /);
+    await seen('#command-list', /gradstream engine status/);
+    await hasNoSidewaysScroll('the nodes');
+    await axe('nodes');
+    await can((answer) => ({...answer, node: NODE, cluster: {...CLUSTER, lease_ms: 0, trouble: 'It is away.'}}));
+    await askNow();
+    await seen('#nodes-line', /No node leads\. .* It is away\.$/);
+    await page.unroute(STATUS);
+    await page.reload();
+    await seen('#fleet', /Fleet/);
+    assert.equal(await page.locator('#nodes').isVisible(), false);
+  },
+
   async gone() {
     expectsErrors = true;
     await seen('#notices', /The server does not answer/);
@@ -519,6 +550,14 @@ async function takesModel() {
 const PAST = [{number: 1, name: 'first try', problem: 'kpca', state: 'stopped', versions: 41, began_ms: 1.79e12,
   ended_ms: 1.7901e12, loss: -0.9, quality: ''}, {number: 2, name: 'pumps', problem: 'kpca', state: 'finished',
   versions: 300, began_ms: 1.791e12, ended_ms: 1.7911e12, loss: -1.1, quality: 'quality 93.1 %'}];
+
+const NODE = {name: 'node-1', release: '0.9.0', version: 42, leads: false, trouble: false, not_ready: '',
+  engine_connected: true, engine_trouble: ''};
+const CLUSTER = {age_ms: 1900, took_ms: 3, trouble: '', leader: 'node-2', term: 4, lease_ms: 2400, open_version: 42,
+  sealed: false, nodes: [
+    {name: 'node-1', release: '0.9.0', seen_ms: 600, epoch: 2, batch: 7, open_version: 42, leads: false},
+    {name: 'node-2', release: '0.9.1', seen_ms: 700, epoch: 3, batch: 11, open_version: 42, leads: true},
+    {name: 'node-3', release: '', seen_ms: null, epoch: 1, batch: 0, open_version: 40, leads: false}]};
 
 function group(devices) {
   const found = {};

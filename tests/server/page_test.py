@@ -152,6 +152,7 @@ def check(home):
         browser.part("attention")
         browser.part("pace")
         browser.part("runs")
+        browser.part("nodes")
         run.stop()
         browser.part("gone")
         token = home / "token"

@@ -8,11 +8,13 @@ export const isOver = (run) => run.state === 'finished' || run.state === 'stoppe
 
 // view: {status, rounds, devices}; devices: what /status/devices last said, null before.
 export function showFigures(view, now) {
-  const {run, counters: c} = view.status;
+  const {run, counters: c, node} = view.status;
   const round = run.round;
-  showQuality(run);
-  const last = view.rounds.at(-1);
-  put('loss', 'Loss', last ? figure(last.loss_before) : NONE, last ? lossNote(view) : LOSS_NOTE);
+  if (!node) {  // no version says them
+    showQuality(run);
+    const last = view.rounds.at(-1);
+    put('loss', 'Loss', last ? figure(last.loss_before) : NONE, last ? lossNote(view) : LOSS_NOTE);
+  }
   put('version', 'Version', run.has_version ? count(run.version) : 'none yet',
       roundsNote(run), run.has_version && run.round_count > 0 ? [run.rounds_done, run.round_count] : null);
   showPace(view.status, now);

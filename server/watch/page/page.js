@@ -3,6 +3,7 @@ import {Attention, setCommandOptions} from './attention.js';
 import {Charts} from './charts.js';
 import {showDeadline, showFigures} from './figures.js';
 import {Fleet} from './fleet.js';
+import {Nodes} from './nodes.js';
 import {Poller, hasToken, setToken} from './poll.js';
 import {Commands, Model, Runs} from './runs.js';
 import {PagedTable, age, byId, clock, count, duration, figure, make, plural, setText, words} from './text.js';
@@ -106,6 +107,7 @@ let counters = null;
 let parameters = null;
 let model = null;
 let runs = null;
+let nodes = null;
 let commands = null;
 
 // ---- What the server says ------------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ function noticesOf() {
 function sentenceOf(failure) {
   if (failure.status === 0) return `The server does not answer${failure.data}.`;
   if (failure.status === 403) return `The server refuses this address: ${failure.data}.`;
-  return `The server is not ready: ${failure.data}.`;
+  return `The server is not ready: ${failure.data.replace(/\.$/, '')}.`;
 }
 
 function show() {
@@ -237,11 +239,17 @@ function show() {
     showRun();
     showDecisions();
     showRefusals();
-    commands.show(view.status.run);
-    charts.show(view.rounds);
-    byId('progress').classList.toggle('empty', view.rounds.length === 0);
-    if (!devices.wanted) devices.start();
-    listRuns(view.status.run);
+    commands.show(view.status);
+    nodes.show(view.status);
+    if (view.status.node) {
+      devices.stop();
+      past.stop();
+    } else {
+      charts.show(view.rounds);
+      byId('progress').classList.toggle('empty', view.rounds.length === 0);
+      if (!devices.wanted) devices.start();
+      listRuns(view.status.run);
+    }
     const isStopped = (view.status.attention ?? []).some((need) => need.level === 'stops');
     document.title = `${isStopped ? '\u26a0 ' : ''}${view.status.run.version} \u00b7 ${view.status.run.name} \u00b7 gradstream`;
   }
@@ -280,7 +288,7 @@ function serverNow() {
 }
 
 function showRun() {
-  const {run, counters: c, started_ms: started} = view.status;
+  const {run, node} = view.status;
   setText(byId('run-name'), run.name);
   const state = byId('run-state');
   setText(state, run.state);
@@ -294,10 +302,17 @@ function showRun() {
   attention.show(needs);
   showFigures(view, serverNow());
   showProgress(run.progress, needs);
-  model.show(run);
-  const storage = view.status.storage_failed ? 'fails' : 'is written';
-  setText(byId('foot-line'), `Server up since ${new Date(started).toLocaleString('en-GB')}; counters and decisions ` +
-      `are of this time. The journal ${storage}, with ${plural(c.store_failures, 'failure')}. Model ${run.digest}.`);
+  model.show(run, !node);
+  setText(byId('foot-line'), footOf(view.status));
+}
+
+function footOf({run, node, counters: c, started_ms: started, storage_failed: fails}) {
+  const since = `up since ${new Date(started).toLocaleString('en-GB')}`;
+  if (node) {
+    return `Node ${node.name} of release ${node.release}, ${since}; sessions and counters are its own. Model ${run.digest}.`;
+  }
+  return `Server ${since}; counters and decisions are of this time. The journal ${fails ? 'fails' : 'is written'}, ` +
+      `with ${plural(c.store_failures, 'failure')}. Model ${run.digest}.`;
 }
 
 // What the server judges of the run, where it judges and the box above does not say it.
@@ -362,9 +377,11 @@ function showDecisions() {
 // ---- Refusals and counters ------------------------------------------------------------------------------------------
 
 function showRefusals() {
-  const {refusals, counters: c, http, run} = view.status;
+  const {refusals, counters: c, http, run, node} = view.status;
+  const updates = node ? (c.updates_refused > 0 ? [['updates', c.updates_refused, 'their devices say why']] : [])
+    : Object.entries(refusals).map(([key, n]) => [words(key), n, REASONS[key]]);
   const lists = [
-    ['Updates and tasks', Object.entries(refusals).map(([key, n]) => [words(key), n, REASONS[key]])],
+    ['Updates and tasks', updates],
     ['Peers of the device port', Object.entries(PEERS).filter(([key]) => c[key] > 0)
         .map(([key, help]) => [words(key), c[key], help])],
     ['Requests to this page\u2019s port', Object.entries(http.refusals).filter(([, n]) => n > 0)
@@ -389,6 +406,7 @@ function begin() {
   attention = new Attention();
   model = new Model();
   runs = new Runs();
+  nodes = new Nodes();
   commands = new Commands();
   charts = new Charts();
   fleet = new Fleet();

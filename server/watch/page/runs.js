@@ -16,9 +16,10 @@ export class Model {
     this.link.addEventListener('click', (event) => this.take(event));
   }
 
-  show(run) {
-    byId('model').hidden = !run.has_version;
-    if (!run.has_version) return;
+  // isGiven: whether the server gives it.
+  show(run, isGiven) {
+    byId('model').hidden = !run.has_version || !isGiven;
+    if (!run.has_version || !isGiven) return;
     const isLarge = run.model_bytes > MODEL_BYTES_MAX;
     this.link.hidden = isLarge;
     this.link.setAttribute('download', `run${run.number}_v${run.version}.npz`);
@@ -75,13 +76,21 @@ function resultOf(run) {
   return Number.isFinite(run.loss) ? `loss ${figure(run.loss)}` : '\u2013';
 }
 
+const OF_NODES = [
+  ['Show the engine, the run and all nodes', 'gradstream engine status'],
+  ['Check the engine\u2019s server and its standby', 'gradstream engine doctor'],
+  ['Enrol a device, and write its identity file', 'gradstream device add NAME --out NAME.identity'],
+  ['Say why a device cannot connect, from its side', 'gradstream doctor HOST:PORT'],
+  ['Bring the run back into a database, once no node serves it', 'gradstream engine export --to fleet.db'],
+];
+
 export class Commands {
   constructor() {
     this.rows = new Map();
   }
 
-  show(run) {
-    const wanted = [
+  show({run, node}) {
+    const wanted = node ? OF_NODES : [
       ['Enrol a device, and write its identity file', 'gradstream device add NAME --out NAME.identity'],
       ['Let a batch of devices enrol themselves', 'gradstream claim add BATCH --out BATCH.identity --count-max 100 ' +
         '--window-s 604800'],

@@ -1,0 +1,96 @@
+#include "server/cluster/cluster_reader.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <signal.h>
+
+#include "server/base/ports.h"
+#include "server/postgresql/engine_watch.h"
+
+namespace gradstream {
+
+PostgresLook::PostgresLook(std::string address, uint32_t deadline_ms)
+    : address_(std::move(address)), deadline_ms_(std::min(deadline_ms, kLookDeadlineMs)) {}
+
+Objection PostgresLook::look(uint32_t run, EngineRunReport* out) {
+  Objection objection;
+  if (session_ == nullptr) {
+    session_ = std::make_unique<EngineSession>(deadline_ms_);
+    objection = session_->open(address_);
+  }
+  objection = objection ? objection : read_watched_run(*session_, run, out);
+  if (objection) {  // nobody knows what still comes by this connection
+    session_.reset();
+  }
+  return objection;
+}
+
+ClusterReader::ClusterReader(std::unique_ptr<EngineLook> look, uint32_t period_ms)
+    : look_(std::move(look)), period_ms_(period_ms), thread_([this] { work(); }) {}
+
+ClusterReader::~ClusterReader() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+  }
+  news_.notify_all();
+  thread_.join();
+}
+
+std::shared_ptr<const ClusterReading> ClusterReader::read(uint32_t run) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  wished_run_ = run;
+  news_.notify_all();
+  news_.wait_for(lock, std::chrono::milliseconds(kFirstLookMs),
+                 [this] { return reading_ != nullptr && steady_ms() <= reading_->tried_ms + kLookStaleMs; });
+  return reading_;
+}
+
+void ClusterReader::work() {
+  sigset_t all;  // signals are the main thread's: this one waits for seconds
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!is_ending_) {
+    const bool is_wished =
+        news_.wait_for(lock, std::chrono::milliseconds(kLookIdleMs), [this] { return is_ending_ || wished_run_ != 0; });
+    const uint32_t run = std::exchange(wished_run_, 0);
+    if (is_ending_) {
+      return;
+    }
+    const std::shared_ptr<const ClusterReading> before = reading_;
+    lock.unlock();
+    std::shared_ptr<const ClusterReading> now = before;
+    if (is_wished) {
+      now = std::make_shared<const ClusterReading>(look(run, before.get()));
+    } else {
+      look_->rest();
+    }
+    lock.lock();
+    reading_ = now;
+    news_.notify_all();
+    if (is_wished) {
+      news_.wait_for(lock, std::chrono::milliseconds(period_ms_), [this] { return is_ending_; });
+    }
+  }
+}
+
+ClusterReading ClusterReader::look(uint32_t run, const ClusterReading* before) {
+  ClusterReading reading;
+  reading.tried_ms = steady_ms();
+  EngineRunReport report;
+  if (const Objection objection = look_->look(run, &report)) {
+    const uint64_t tried_ms = reading.tried_ms;
+    reading = before == nullptr ? ClusterReading() : *before;
+    reading.tried_ms = tried_ms;
+    reading.trouble = objection.sentence;
+    return reading;
+  }
+  reading.read_ms = steady_ms();
+  reading.took_ms = reading.read_ms - reading.tried_ms;
+  reading.run = std::move(report);
+  return reading;
+}
+
+}  // namespace gradstream
