@@ -68,6 +68,11 @@ int check_source(SourceRun* source, SqliteStore& journal) {
   if (const Objection objection = check_cluster_run(source->parameters)) {
     return fail(kExitFrozen, name_of_run(row) + ": " + objection.sentence);
   }
+  if (source->parameters.has_memory()) {
+    return fail(kExitFrozen, name_of_run(row) +
+                                 ": correction_form memory or unbiased: an import does not bring the memory yet; take "
+                                 "one server, or set correction_form to local");
+  }
   if (row.state != StoredRunState::kActive) {
     return fail(kExitFrozen, name_of_run(row) + " is " + stored_run_state_text(row.state) +
                                  ", and nodes go on with an active one; resume it, and let a server serve it once");
