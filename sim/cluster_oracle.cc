@@ -1,5 +1,6 @@
 #include "sim/cluster_oracle.h"
 
+#include <optional>
 #include <utility>
 
 #include "server/coordinator/upload_rules.h"
@@ -28,6 +29,12 @@ void ClusterOracle::broken(const std::string& sentence) {
   }
 }
 
+// As a Task has it: 1 + the base version; 0: none.
+uint32_t ClusterOracle::stamp_of(uint32_t device) const {
+  const std::optional<uint32_t> stamp = single_.run().memory_stamp(device);
+  return stamp.has_value() ? *stamp + 1 : 0;
+}
+
 // ---- What is said ----
 
 void ClusterOracle::on_said(uint64_t session, uint32_t device, const DeviceMessage& message) {
@@ -48,6 +55,9 @@ void ClusterOracle::on_said(uint64_t session, uint32_t device, const DeviceMessa
 void ClusterOracle::on_told(uint32_t device, const ServerMessage& message) {
   if (message.which_body == gs_ServerMessage_welcome_tag) {
     broken(message.body.welcome.version <= version() ? "" : "a Welcome left before its version was published");
+  } else if (message.which_body == gs_ServerMessage_task_tag && message.body.task.version == version() &&
+             message.body.task.memory_stamp != stamp_of(device)) {
+    broken("a Task says another update of device " + std::to_string(device) + " than the memory holds");
   } else if (message.which_body != gs_ServerMessage_wait_tag) {
     broken(oracle_.on_message(device, message, {}));
   }
@@ -156,7 +166,8 @@ void ClusterOracle::on_task(uint32_t device, const IssuedTask& task, uint64_t en
   record(JournalRecord::task({.device = device,
                               .task_sequence = task.sequence,
                               .version = task.version,
-                              .step_count = is_whole ? 0 : task.steps}));
+                              .step_count = is_whole ? 0 : task.steps,
+                              .sample_count = parameters_.memory_weighs_samples() ? uint32_t{task.samples} : 0}));
 }
 
 // ---- What is published ----

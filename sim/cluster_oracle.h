@@ -38,6 +38,7 @@ class ClusterOracle : public EngineWatch {
 
  private:
   void broken(const std::string& sentence);
+  uint32_t stamp_of(uint32_t device) const;
   void record(JournalRecord record);
   void on_verdict(uint32_t device, const DeviceRow& before, const JudgedTask& judged);
   void on_update(uint32_t device, const DeviceRow& before, const JudgedTask& judged);

@@ -1,6 +1,7 @@
 #include "sim/fake_engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -24,7 +25,7 @@ RandomKey key_of(uint32_t seed) {
 
 bool is_read(EngineVerb verb) {
   return verb == EngineVerb::kLoad || verb == EngineVerb::kReadProgress || verb == EngineVerb::kReadSums ||
-         verb == EngineVerb::kReadVersions || verb == EngineVerb::kReadFleet;
+         verb == EngineVerb::kReadUpdates || verb == EngineVerb::kReadVersions || verb == EngineVerb::kReadFleet;
 }
 
 }  // namespace
@@ -38,6 +39,11 @@ struct FakeEngine::Tables {
   std::map<std::string, FrontRow> fronts;
   std::map<uint32_t, DeviceRow> devices;
   std::map<uint32_t, std::map<SumPlace, std::vector<uint8_t>>> sums;  // by version
+  struct Kept {
+    uint32_t version = 0;  // the one that was open
+    std::vector<uint8_t> bytes;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Kept> updates;  // by device and base version
   std::vector<PublishedVersion> versions;
   std::map<std::pair<bool, uint32_t>, FleetChange> fleet;  // by whether it is a claim, and its number
   uint64_t fleet_change = 0;
@@ -54,6 +60,8 @@ struct FakeEngine::Call {
   uint64_t sum_count = 0;
   uint32_t version = 0;
   SumPlace after;
+  UpdatePart part = UpdatePart::kOpen;
+  UpdatePlace from_update;
   PublishedVersion next;
   FleetPlace from;
   uint64_t at_ms = 0;        // when it is executed; kNever: it never is, or was
@@ -102,6 +110,13 @@ class FakeEngine::Node : public EngineNode {
     Call call = of(EngineVerb::kReadSums);
     call.version = version;
     call.after = after;
+    return submit(std::move(call));
+  }
+  EngineTicket read_updates(uint32_t version, UpdatePart part, const UpdatePlace& from) override {
+    Call call = of(EngineVerb::kReadUpdates);
+    call.version = version;
+    call.part = part;
+    call.from_update = from;
     return submit(std::move(call));
   }
   EngineTicket seal(uint64_t term, uint32_t version) override {
@@ -370,6 +385,9 @@ EngineReply FakeEngine::transact(const Call& call) {
     case EngineVerb::kReadSums:
       read_sums(call, &reply);
       break;
+    case EngineVerb::kReadUpdates:
+      read_updates(call, &reply);
+      break;
     case EngineVerb::kSeal:
       seal(call, &reply);
       break;
@@ -428,6 +446,9 @@ void FakeEngine::commit(const std::string& node, const EngineBatch& batch, Engin
   front.late_count += batch.late_count;
   if (!batch.sum.empty()) {
     tables_->sums[batch.open_version][{node, batch.epoch, batch.number}] = batch.sum;
+  }
+  for (const StoredUpdate& update : batch.updates) {  // new ones, but for FrontPlant::kNoResolve
+    tables_->updates[{update.device, update.base_version}] = {batch.open_version, update.bytes};
   }
   reply->front = front;
 }
@@ -527,6 +548,33 @@ void FakeEngine::read_sums(const Call& call, EngineReply* reply) const {
   }
 }
 
+void FakeEngine::read_updates(const Call& call, EngineReply* reply) const {
+  if (call.version != tables_->open_version) {
+    reply->outcome = EngineOutcome::kCut;
+    return;
+  }
+  for (const auto& [place, kept] : tables_->updates) {
+    const auto [device, base_version] = place;
+    const bool is_behind = std::tuple(device, uint64_t{base_version}) >=
+                           std::tuple(call.from_update.device, call.from_update.base_version);
+    const bool is_open = kept.version == call.version;
+    if (is_behind && is_open == (call.part == UpdatePart::kOpen) && reply->updates.size() < options_.update_count_max) {
+      reply->updates.push_back({device, base_version, kept.bytes});
+    }
+  }
+}
+
+// Of each device, and of those that are forgotten none.
+void FakeEngine::keep_last_updates(const PublishedVersion& next) {
+  auto& updates = tables_->updates;
+  for (auto one = updates.begin(); one != updates.end();) {
+    const auto behind = std::next(one);
+    const bool is_last = behind == updates.end() || behind->first.first != one->first.first;
+    const bool is_forgotten = std::ranges::binary_search(next.forgotten, one->first.first);
+    one = is_last && !is_forgotten ? behind : updates.erase(one);
+  }
+}
+
 bool FakeEngine::is_leader(const Call& call) const {
   return call.term == tables_->lease.term && (call.node == tables_->lease.node || !options_.checks_holder);
 }
@@ -547,15 +595,18 @@ void FakeEngine::seal(const Call& call, EngineReply* reply) {
 void FakeEngine::publish(const Call& call, EngineReply* reply) {
   const PublishedVersion& next = call.next;
   reply->lease = tables_->lease;
+  const auto open_count = static_cast<uint64_t>(std::ranges::count_if(
+      tables_->updates, [this](const auto& one) { return one.second.version == tables_->open_version; }));
   if (!is_leader(call) || next.version != tables_->open_version + 1 || !tables_->is_sealed ||
-      call.sum_count != tables_->sums[tables_->open_version].size()) {
+      call.sum_count != tables_->sums[tables_->open_version].size() + open_count) {
     reply->outcome = EngineOutcome::kCut;
     return;
   }
   tables_->sums.erase(tables_->open_version);
   tables_->open_version = next.version;
   tables_->is_sealed = false;
-  tables_->versions.push_back(next);
+  tables_->versions.push_back({next.version, next.record});
+  keep_last_updates(next);
   for (auto& [name, front] : tables_->fronts) {
     front.on_time_count = front.late_count = 0;
   }

@@ -52,9 +52,10 @@ struct FakeEngineOptions {
   uint32_t fault_bits = kEveryEngineCallFault;  // that calls may meet by chance; plant() knows no mask
   uint32_t deadline_ms = 100;                   // after which a reply is given up
   uint32_t lease_ms = 3000;
-  size_t sum_count_max = 3;    // in a reply to read_sums(): few, so that a version takes several
-  size_t fleet_count_max = 2;  // in a reply to read_fleet(): the same
-  bool checks_holder = true;   // of the lease, where a version is sealed or published; false: the term alone
+  size_t sum_count_max = 3;     // in a reply to read_sums(): few, so that a version takes several
+  size_t update_count_max = 3;  // in a reply to read_updates(): the same
+  size_t fleet_count_max = 2;   // in a reply to read_fleet(): the same
+  bool checks_holder = true;    // of the lease, where a version is sealed or published; false: the term alone
 };
 
 // What the calls have met, for tests that want each fault to happen.
@@ -135,6 +136,8 @@ class FakeEngine {
   void read_fleet(const Call& call, EngineReply* reply) const;
   void read_progress(const Call& call, EngineReply* reply) const;
   void read_sums(const Call& call, EngineReply* reply) const;
+  void read_updates(const Call& call, EngineReply* reply) const;
+  void keep_last_updates(const PublishedVersion& next);
   bool is_leader(const Call& call) const;
   void seal(const Call& call, EngineReply* reply);
   void publish(const Call& call, EngineReply* reply);

@@ -14,8 +14,10 @@
 #include "server/engine/followed_run.h"
 #include "server/postgresql/engine_stored.h"
 #include "server/program/replay.h"
+#include "server/rules/kept_update.h"
 #include "server/rules/partial_sum.h"
 #include "server/rules/record.h"
+#include "server/run/run_core.h"
 #include "server/store/database_lock.h"
 #include "server/store/fleet_copy.h"
 #include "server/store/journal_table.h"
@@ -80,14 +82,31 @@ struct MadeRun {
   std::unique_ptr<Coordinator> coordinator;
 };
 
-// As kPersist gives it: version 0, which every node makes of the run's seed.
+JournalRecord record_of_version(const VersionRecord& version, Trigger trigger) {
+  return JournalRecord::begin_version({.version = version.version,
+                                       .step_scale = version.step_scale,
+                                       .digest = version.digest,
+                                       .trigger = trigger,
+                                       .payload = encode_payload(version)});
+}
+
+// As kPersist gives it: version 0, which every node makes of the run's seed. Nodes share the weights of a memory among
+// device_count then, whoever was enrolled since.
 JournalRecord first_record(const EnginePlan& plan, const MadeRun& made, uint64_t now_ms) {
   Coordinator beginner(plan.run, made.parameters, made.names, 1, plan.nonce);
   beginner.start(now_ms);
   for (const Action& action : beginner.take_actions()) {
-    if (action.kind == ActionKind::kPersist && action.record.kind() == RecordKind::kVersion) {
+    VersionRecord first;
+    if (action.kind != ActionKind::kPersist || action.record.kind() != RecordKind::kVersion) {
+      continue;
+    }
+    if (!made.parameters.has_memory() ||
+        decode_payload(made.parameters, action.record.payload(), &first) != Status::kOk) {
       return action.record;
     }
+    first.digest = action.record.digest();
+    first.weight_total = made.parameters.memory_weighs_samples() ? 0 : made.parameters.trigger->device_count;
+    return record_of_version(first, action.record.trigger());
   }
   return {};
 }
@@ -100,13 +119,7 @@ bool add_record(MadeRun* made, JournalRecord record, uint64_t now_ms) {
   return made->coordinator->replay(record) == Status::kOk;
 }
 
-JournalRecord record_of_version(const VersionRecord& version, Trigger trigger) {
-  return JournalRecord::begin_version({.version = version.version,
-                                       .step_scale = version.step_scale,
-                                       .digest = version.digest,
-                                       .trigger = trigger,
-                                       .payload = encode_payload(version)});
-}
+bool has_updates(const EngineStored& stored) { return !stored.sums.empty() || !stored.updates.empty(); }
 
 const char* const kUnfit = ": its versions do not follow from each other; use the release that the cluster runs";
 
@@ -129,7 +142,38 @@ Objection add_stored_versions(EngineReader& reader, const EngineStored& stored, 
   return followed->version() == stored.open_version ? "" : name + kUnfit;
 }
 
-// The version that the sums of the open one make, as a leader closes it at its deadline.
+// What the nodes' rule remembers, as the engine has it.
+Objection add_memory(const EngineStored& stored, FollowedRun* followed) {
+  if (!followed->keeps_updates()) {
+    return {};
+  }
+  for (const StoredUpdate& update : stored.memory) {
+    if (followed->remember(update) != Status::kOk) {
+      return "run " + std::to_string(stored.plan.run) + kUnfit;
+    }
+  }
+  return followed->end_memory() == Status::kOk ? "" : "run " + std::to_string(stored.plan.run) + kUnfit;
+}
+
+// The single server's rule has it from now on.
+Objection move_memory(const EngineStored& stored, FollowedRun* followed, MadeRun* made) {
+  UpdateKeeper* const keeper = made->coordinator->keeper();
+  if (keeper == nullptr) {
+    return {};
+  }
+  for (const KeptUpdate& update : followed->ledger().keeper()->memory()) {
+    if (keeper->remember(update) != Status::kOk) {
+      return "run " + std::to_string(stored.plan.run) + kUnfit;
+    }
+  }
+  if (keeper->end_memory() != Status::kOk) {
+    return "run " + std::to_string(stored.plan.run) + kUnfit;
+  }
+  keeper->own();
+  return {};
+}
+
+// The version that the updates of the open one make, as a leader closes it at its deadline.
 Objection close_open_version(const EngineStored& stored, MadeRun* made, FollowedRun* followed, uint64_t now_ms) {
   for (const std::vector<uint8_t>& bytes : stored.sums) {
     PartialSum sum;
@@ -139,7 +183,16 @@ Objection close_open_version(const EngineStored& stored, MadeRun* made, Followed
              "that the cluster runs";
     }
   }
-  return add_record(made, record_of_version(followed->close(), Trigger::kDeadline), now_ms)
+  for (const StoredUpdate& update : stored.updates) {
+    if (followed->add_update(update) != Status::kOk) {
+      return "run " + std::to_string(stored.plan.run) +
+             ": an update of its open version does not read; use the release "
+             "that the cluster runs";
+    }
+  }
+  const VersionRecord closed = followed->close();
+  return add_record(made, record_of_version(closed, Trigger::kDeadline), now_ms) &&
+                 followed->begin(closed) == Status::kOk
              ? ""
              : "run " + std::to_string(stored.plan.run) + kUnfit;
 }
@@ -159,7 +212,7 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
                                    ", or was in the last 10 s, and would go on in two places; stop all nodes, wait "
                                    "10 s, and export it then");
   }
-  if (!stored.sums.empty() && !closes) {
+  if (has_updates(stored) && !closes) {
     return fail(kExitDatabase, name + " has updates in its open version, which a journal could not prove; " +
                                    (stored.state == EngineRunState::kActive
                                         ? "let a node publish that version, or close it with --close"
@@ -172,10 +225,15 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
   const uint64_t now_ms = wall_clock_ms();
   made->coordinator =
       std::make_unique<Coordinator>(stored.plan.run, made->parameters, made->names, 1, stored.plan.nonce);
+  if (UpdateKeeper* const keeper = made->coordinator->keeper()) {
+    keeper->share();
+  }
   FollowedRun followed(made->parameters, static_cast<uint32_t>(made->names.size()));
   Objection objection = add_record(made, first_record(stored.plan, *made, now_ms), now_ms) ? "" : name + kUnfit;
   objection = objection ? objection : add_stored_versions(reader, stored, made, &followed, now_ms);
-  objection = objection || stored.sums.empty() ? objection : close_open_version(stored, made, &followed, now_ms);
+  objection = objection ? objection : add_memory(stored, &followed);
+  objection = objection || !has_updates(stored) ? objection : close_open_version(stored, made, &followed, now_ms);
+  objection = objection ? objection : move_memory(stored, &followed, made);
   objection = objection ? objection : reader.finish();
   if (objection) {
     return fail_engine(session, objection);
@@ -296,7 +354,7 @@ int engine_export(const CommonOptions& options, const std::string& to, bool clos
       .add_hex("digest", made.coordinator->digest())
       .add("devices", uint64_t{stored.devices.size()})
       .add("claims", uint64_t{stored.claims.size()})
-      .add_flag("closed", !stored.sums.empty())
+      .add_flag("closed", has_updates(stored))
       .print(options);
   return kExitOk;
 }

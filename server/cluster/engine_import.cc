@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,8 +10,10 @@
 #include "server/postgresql/engine_admin.h"
 #include "server/postgresql/engine_transfer.h"
 #include "server/program/replay.h"
+#include "server/rules/kept_update.h"
 #include "server/rules/partial_sum.h"
 #include "server/rules/record.h"
+#include "server/run/run_core.h"
 #include "server/store/database_lock.h"
 #include "server/store/fleet_copy.h"
 #include "server/store/journal_table.h"
@@ -103,6 +106,7 @@ Objection add_versions(const SourceRun& source, SqliteStore& journal, EngineImpo
   FollowedRun followed(source.parameters, static_cast<uint32_t>(source.devices.size()));
   Objection objection;
   const std::string unfit = name_of_run(source.row) + ": nodes would come to another model at version ";
+  const bool shares_evenly = source.parameters.has_memory() && !source.parameters.memory_weighs_samples();
   const StoreStatus status = journal.read([&](const JournalRecord& record) {
     if (record.kind() != RecordKind::kVersion) {
       return true;
@@ -113,6 +117,13 @@ Objection add_versions(const SourceRun& source, SqliteStore& journal, EngineImpo
     version.digest = record.digest();
     PublishedVersion published = {record.version(), {}};
     bool is_same = decode_payload(source.parameters, record.payload(), &version) == Status::kOk;
+    if (record.version() == 0 && shares_evenly && version.weight_total != source.parameters.trigger->device_count) {
+      objection = name_of_run(source.row) + " began with " + std::to_string(version.weight_total) +
+                  " devices, and nodes share the weights of its memory among device_count, which is " +
+                  std::to_string(source.parameters.trigger->device_count) +
+                  "; begin a new run on the engine, with the count of its devices";
+      return false;
+    }
     if (record.version() > 0 && is_same) {
       published.record = encode_published(version, record.trigger());
       is_same = followed.follow(published) == Status::kOk;
@@ -142,6 +153,41 @@ std::vector<EngineFleetRow> rows_of(const std::vector<FleetCopy::Row>& rows) {
   return all;
 }
 
+std::vector<StoredUpdate> stored_of(const std::vector<KeptUpdate>& all) {
+  std::vector<StoredUpdate> stored;
+  stored.reserve(all.size());
+  for (const KeptUpdate& update : all) {
+    stored.push_back({update.device, update.base_version, encode_kept(update)});
+  }
+  return stored;
+}
+
+// What a front says of the memory in a Task. What is remembered has gone into the open version at the latest, and was
+// not forgotten since.
+void add_memory(const EngineOpenVersion& open, std::vector<DeviceRow>* rows) {
+  for (const StoredUpdate& update : open.memory) {
+    rows->at(update.device).memory.last = {update.base_version, open.version};
+  }
+  for (const StoredUpdate& update : open.updates) {
+    RowMemory& memory = rows->at(update.device).memory;
+    memory.before = memory.last.version > open.version ? memory.before : memory.last;
+    memory.last = {update.base_version, open.version + 1};
+  }
+}
+
+// Nodes add up what they take in apart, so that no update may lead out of the mean's range whatever the others are.
+Objection check_updates(const SourceRun& source, const EngineOpenVersion& open) {
+  const auto fits = [&source](const StoredUpdate& update) {
+    KeptUpdate kept;
+    return decode_kept(update.bytes, &kept) == Status::kOk && source.coordinator->keeper()->fits_at_any_weight(kept);
+  };
+  return std::ranges::all_of(open.memory, fits) && std::ranges::all_of(open.updates, fits)
+             ? ""
+             : name_of_run(source.row) +
+                   " remembers an update that is near the limit of numbers, and nodes take none of that size; "
+                   "begin a new run on the engine, with a lower fold_scale_log2";
+}
+
 // What is in for the open version; the coordinator forgets it. wish: of the run's row, which counts before the journal
 // where no server has followed it yet.
 EngineOpenVersion take_open_version(Coordinator& coordinator, StoredRunState wish) {
@@ -152,6 +198,11 @@ EngineOpenVersion take_open_version(Coordinator& coordinator, StoredRunState wis
   open.on_time_count = progress.answers;
   open.late_count = progress.late;
   open.state = is_paused ? EngineRunState::kPaused : EngineRunState::kActive;
+  if (UpdateKeeper* const keeper = coordinator.keeper()) {
+    open.memory = stored_of(keeper->memory());
+    open.updates = stored_of(keeper->take_updates());
+    return open;
+  }
   const PartialSum sum = coordinator.take_partial();
   if (!sum.blocks.empty()) {
     open.sum = encode_partial(sum);
@@ -187,6 +238,8 @@ int engine_import(const CommonOptions& options, const std::string& from, uint32_
     rows.push_back(source.coordinator->fleet().at(index).row);
   }
   const EngineOpenVersion open = take_open_version(*source.coordinator, source.row.state);
+  objection = objection ? objection : check_updates(source, open);
+  add_memory(open, &rows);
   objection = objection ? objection : import.end(open, rows);
   if (objection) {
     return fail_engine(engine->session, objection);

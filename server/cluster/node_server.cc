@@ -174,7 +174,11 @@ void NodeServer::follow_fleet() {
   std::vector<gs_Reason> standings = fleet_.standings();
   if (standings != told_.standings) {
     told_.standings = standings;
-    leader_.on_fleet(static_cast<uint32_t>(std::ranges::count(standings, gs_Reason_REASON_NONE)));
+    std::vector<bool> has_left;
+    for (const gs_Reason standing : standings) {
+      has_left.push_back(standing != gs_Reason_REASON_NONE);
+    }
+    leader_.on_fleet(static_cast<uint32_t>(std::ranges::count(standings, gs_Reason_REASON_NONE)), std::move(has_left));
     front_.on_fleet(std::move(standings), steady_ms());
   }
 }

@@ -48,6 +48,7 @@
 namespace gradstream {
 
 class Fleet;
+class UpdateKeeper;
 struct DeviceRow;
 struct PartialSum;
 
@@ -304,6 +305,8 @@ class Coordinator {
   // ---- Between a journal and an engine, before start() ----
   // What was replayed into the open version, which forgets it. The run's rule merges (Aggregator::is_mergeable()).
   PartialSum take_partial();
+  // Of a run whose rule has a memory; else null.
+  UpdateKeeper* keeper();
   // The device's row as an engine has kept it, after replay() of versions alone. No record of this journal made it, so
   // that no answer waits for one.
   void adopt_row(uint32_t device, DeviceRow row);

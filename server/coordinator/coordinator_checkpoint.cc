@@ -116,6 +116,8 @@ Checkpoint Coordinator::checkpoint() {
 
 PartialSum Coordinator::take_partial() { return state_->ledger.take_partial(); }
 
+UpdateKeeper* Coordinator::keeper() { return state_->ledger.keeper(); }
+
 void Coordinator::adopt_row(uint32_t device, DeviceRow row) {
   row.task.record_sequence = row.judged.record_sequence = row.accepted.record_sequence = 0;
   state_->ledger.fleet().at(device).row = row;

@@ -59,6 +59,20 @@ struct RefusedTasks {
   uint32_t count = 0;
 };
 
+// An accepted update of a device in a run whose rule has a memory.
+struct RowUpdate {
+  uint32_t base_version = kNoVersion;  // kNoVersion: there is none
+  uint32_t version = 0;                // that it went into
+  friend bool operator==(const RowUpdate&, const RowUpdate&) = default;
+};
+// What the memory of a run may hold of the device: of the open version that is the update before, where the last one
+// is in no version yet. Rows of a cluster have it; a single server's rule has the memory itself.
+struct RowMemory {
+  RowUpdate last;
+  RowUpdate before;  // the last one that went into an earlier version than that
+  friend bool operator==(const RowMemory&, const RowMemory&) = default;
+};
+
 struct DeviceRow {
   IssuedTask task;
   JudgedTask judged;
@@ -69,6 +83,7 @@ struct DeviceRow {
   DeviceWork tally;
   bool refuses_units = false;  // its owner does not let sums out
   bool is_left_out = false;    // of the stages: its numbers were beyond belief
+  RowMemory memory;            // no part of a checkpoint
 
   // Of a checkpoint.
   void exchange(StateArchive& io);

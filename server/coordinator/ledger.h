@@ -83,6 +83,7 @@ class Ledger {
   JournalRecord close_version(Trigger trigger, ClosingNotes* notes);
   // What was folded since the version was begun, which forgets it, of a rule that merges.
   PartialSum take_partial() { return run_.take_partial(); }
+  UpdateKeeper* keeper() { return run_.keeper(); }
   // What is open, and what devices are sent of it.
   const RunLedger& run() const { return run_; }
   // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).

@@ -162,6 +162,8 @@ class RunLedger {
   PartialSum take_partial();
   // Adds what another server has folded. Codes of Aggregator::merge().
   Status merge(const PartialSum& sum);
+  // Of a run whose rule has a memory (server/rules/kept_update.h); else null.
+  UpdateKeeper* keeper() { return aggregator_->keeper(); }
   // What is wrong with an answer of a stage that has answers of its own; REASON_NONE: it may be added.
   StageFault check_answer(const StageAnswer& answer) const { return stage_.fold->check(answer); }
   // Its bounds were held when it came. kDataCorrupt: the fold cannot even read it.

@@ -15,8 +15,13 @@
 // steadily updates come. publish() gives the record that was made of them. No batch for the next version comes between,
 // since a front judges for a version when it has read its record.
 //
+// Where a rule has a memory, no sum stands for its updates. A batch then has the updates themselves. They stay behind
+// the version that they go into: the last one of each device is what the rule remembers of it. Whoever leads reads the
+// memory once, at the first close of its term, and the updates of each version that it closes. A front needs no memory:
+// what a Task says of it is in the device's row.
+//
 // The engine speaks for its own durability: what is committed outlives the engine's fail-over. It has the only clock of
-// leases. Sums and records are bytes to it.
+// leases. Sums, updates and records are bytes to it.
 #ifndef GRADSTREAM_SERVER_ENGINE_ENGINE_H_
 #define GRADSTREAM_SERVER_ENGINE_ENGINE_H_
 
@@ -67,6 +72,25 @@ struct RowChange {
   DeviceRow row;
 };
 
+// An update as a batch stores it, where the run's rule has a memory. A device has one of each base version.
+struct UpdatePlace {
+  uint32_t device = 0;  // enrolment index
+  uint64_t base_version = 0;
+};
+struct StoredUpdate {
+  uint32_t device = 0;  // enrolment index
+  uint32_t base_version = 0;
+  std::vector<uint8_t> bytes;  // encode_kept()
+  UpdatePlace place_behind() const { return {device, uint64_t{base_version} + 1}; }
+  friend bool operator==(const StoredUpdate&, const StoredUpdate&) = default;
+};
+
+// Which of them a read gives.
+enum class UpdatePart : uint8_t {
+  kOpen,    // those that batches have brought for the open version
+  kMemory,  // those of the versions before it: the last one of each device
+};
+
 // Tasks issued and verdicts given by one node, and the exact sum of the updates among them.
 struct EngineBatch {
   uint64_t epoch = 0;
@@ -75,7 +99,8 @@ struct EngineBatch {
   std::vector<RowChange> changes;  // by ascending device, one for each
   uint32_t on_time_count = 0;
   uint32_t late_count = 0;
-  std::vector<uint8_t> sum;  // encode_partial() of the accepted updates; empty: there are none
+  std::vector<uint8_t> sum;  // encode_partial() of the accepted updates; empty: there are none, or they are below
+  std::vector<StoredUpdate> updates;  // where the rule has a memory; by ascending device, one for each
 };
 
 // Who publishes the versions of a run.
@@ -114,6 +139,8 @@ struct BatchSum {
 struct PublishedVersion {
   uint32_t version = 0;
   std::vector<uint8_t> record;  // as server/rules/record.h writes it
+  // Enrolment indices of devices whose stored updates end with it, ascending. A read leaves them out.
+  std::vector<uint32_t> forgotten = {};
   friend bool operator==(const PublishedVersion&, const PublishedVersion&) = default;
 };
 
@@ -146,6 +173,7 @@ struct EngineReply {
   std::vector<DeviceRow> rows;
   VersionProgress progress;
   std::vector<BatchSum> sums;
+  std::vector<StoredUpdate> updates;
   std::vector<PublishedVersion> versions;
   uint64_t engine_ms = 0;
   EngineRunState state = EngineRunState::kActive;
@@ -180,15 +208,21 @@ class EngineNode {
   // reply is bounded, in sums and in bytes, and has at least one where there is one. Of a sealed version the sums are a
   // fixed set. Before that a batch may come to a place that was passed. kCut: the version is not open. sums.
   virtual EngineTicket read_sums(uint32_t version, const SumPlace& after) = 0;
+  // Some of the stored updates, from this place on, by ascending device and base version. None: there is none from
+  // there on. A reply is bounded, in updates and in bytes, and has at least one where there is one. Of a sealed version
+  // they are a fixed set, and the memory changes by publish() alone. kCut: the version is not open. updates.
+  virtual EngineTicket read_updates(uint32_t version, UpdatePart part, const UpdatePlace& from) = 0;
   // Closes the open version to batches, by the holder of the lease of this term: a batch is in it by then, or is cut.
   // Every front's open_version moves to the one behind it, and a join() or resolve() from then on finds that one. The
   // counts stay. kCut where node, term or version is another, or the run is not active. Of a version that is sealed
   // already nothing changes: kCommitted. A seal has no end but publish(): the next leader goes on with it. lease.
   virtual EngineTicket seal(uint64_t term, uint32_t version) = 0;
   // The version behind the open one, by the holder of the lease of this term. sum_count: the sums that it was made of,
-  // as read_sums() gave them in all its replies. kCut where node, term, version or count is another, or the open
-  // version is not sealed. Else an update that was committed after the leader had read would be acknowledged, and in no
-  // version. The sums of the version before are dropped, and the counts of the fronts begin anew. lease.
+  // as read_sums() gave them in all its replies, and the updates, as read_updates() gave those of kOpen. kCut where
+  // node, term, version or count is another, or the open version is not sealed. Else an update that was committed after
+  // the leader had read would be acknowledged, and in no version. The sums of the version before are dropped, and the
+  // counts of the fronts begin anew. Of each device the last update stays alone, and of those that are forgotten none.
+  // lease.
   virtual EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) = 0;
   // versions: some of them, from this one on, in their order and without a gap. None: there is none. engine_ms: what
   // the clock of leases showed while the call was executed, in ms since 1970. What a node writes into rows is by it.

@@ -20,9 +20,10 @@ enum class EngineVerb : uint8_t {
   kPublish,
   kReadVersions,
   kReleaseLease,
-  kReadFleet
+  kReadFleet,
+  kReadUpdates
 };
-inline constexpr size_t kEngineVerbCount = 12;
+inline constexpr size_t kEngineVerbCount = 13;
 
 }  // namespace gradstream
 

@@ -19,6 +19,13 @@ namespace {
 // Of the bytes of encode_published(). Another one is of a release that this one does not read.
 constexpr uint8_t kPublishedForm = 1;
 
+// kDataCorrupt: another update than its place says, or bytes that are none.
+Status decode_stored(const StoredUpdate& update, KeptUpdate* kept) {
+  GS_TRY(decode_kept(update.bytes, kept));
+  return kept->device == update.device && kept->base_version == update.base_version ? Status::kOk
+                                                                                    : Status::kDataCorrupt;
+}
+
 // What stands against two sums in one server stands against two nodes. The remedy is another one.
 std::string in_words_of_nodes(std::string sentence) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"2 aggregators: ", ""},
@@ -31,11 +38,28 @@ std::string in_words_of_nodes(std::string sentence) {
   return sentence;
 }
 
+// What an engine keeps of a memory: the last update of each device, and those of the open version.
+Objection check_cluster_memory(const RunParameters& parameters) {
+  const uint32_t device_count = parameters.trigger->device_count;
+  return device_count <= kClusterMemoryDevicesMax
+             ? ""
+             : "with correction_form memory or unbiased an engine keeps the updates of " +
+                   std::to_string(kClusterMemoryDevicesMax) + " devices at most, and device_count is " +
+                   std::to_string(device_count) + "; lower it, set correction_form to local, or take one server";
+}
+
 }  // namespace
 
 Objection check_cluster_run(const RunParameters& parameters) {
   const std::string what = "several nodes: ";
-  if (const Objection objection = check_aggregator_count(parameters, 2)) {
+  RunParameters of_sums = parameters;
+  if (parameters.has_memory()) {
+    if (const Objection objection = check_cluster_memory(parameters)) {
+      return what + objection.sentence;
+    }
+    of_sums.local->correction_form = CorrectionForm::kLocal;  // beside its memory, the form is as any other
+  }
+  if (const Objection objection = check_aggregator_count(of_sums, 2)) {
     return what + in_words_of_nodes(objection.sentence);
   }
   if (parameters.phase_count() > 1) {
@@ -60,7 +84,9 @@ Objection check_cluster_run(const RunParameters& parameters) {
            "leave them out, or take one server";
   }
   if (parameters.fold.keys().clip_norm != ClipNorm::kNone) {
-    return what + "no engine keeps the radius of clip_norm yet; set it to none, or take one server";
+    return what +
+           "no engine keeps the radius of clip_norm yet, and correction_form local, memory and unbiased go without it; "
+           "set it to none, or take one server";
   }
   if (parameters.quality->evaluation_period > 0) {
     return what + "no engine keeps evaluations yet; set evaluation_period to 0, or take one server";
@@ -95,12 +121,20 @@ Status decode_published(const RunParameters& parameters, const PublishedVersion&
 }
 
 FollowedRun::FollowedRun(const RunParameters& parameters, uint32_t device_count)
-    : parameters_(parameters), enrolment_(device_count) {
+    : parameters_(parameters), enrolment_(parameters.has_memory() ? parameters.trigger->device_count : device_count) {
   GS_ASSERT(!check_cluster_run(parameters));
-  ledger_ = std::make_unique<RunLedger>(parameters_, enrolment_, 1);
+  ledger_ = make_ledger();
   const VersionRecord first = ledger_->make_first({});
   GS_ASSERT(ledger_->follow(first) == Status::kOk);
   GS_ASSERT(begin(first) == Status::kOk);
+}
+
+std::unique_ptr<RunLedger> FollowedRun::make_ledger() const {
+  auto ledger = std::make_unique<RunLedger>(parameters_, enrolment_, 1);
+  if (UpdateKeeper* const keeper = ledger->keeper()) {
+    keeper->share();
+  }
+  return ledger;
 }
 
 bool FollowedRun::is_done() const { return ledger_->round() >= parameters_.trigger->round_count; }
@@ -111,6 +145,9 @@ Status FollowedRun::follow(const PublishedVersion& published) {
     return Status::kDataCorrupt;
   }
   GS_TRY(decode_published(parameters_, published, &record));
+  if (keeps_updates()) {
+    ledger_->keeper()->share();  // the updates in that version are not here
+  }
   if (ledger_->follow(record) != Status::kOk) {
     return Status::kDataCorrupt;
   }
@@ -131,7 +168,64 @@ VersionRecord FollowedRun::close() {
 Status FollowedRun::begin(const VersionRecord& record) {
   ClipTally clip;
   saved_.clear();
+  for (const uint32_t device : record.forgotten) {
+    forgotten_[device] = record.version;
+  }
   return ledger_->begin(record, &clip);
+}
+
+// ---- Updates that no sum stands for ----
+
+void FollowedRun::set_fleet(uint32_t active_count, std::vector<bool> has_left) {
+  if (keeps_updates()) {
+    enrolment_.set(active_count, std::move(has_left));
+  }
+}
+
+void FollowedRun::begin_memory() {
+  if (keeps_updates() && !has_memory()) {
+    ledger_->keeper()->share();
+  }
+}
+
+Status FollowedRun::remember(const StoredUpdate& update) {
+  KeptUpdate kept;
+  GS_TRY(decode_stored(update, &kept));
+  return ledger_->keeper()->remember(kept);
+}
+
+Status FollowedRun::end_memory() { return ledger_->keeper()->end_memory(); }
+
+Status FollowedRun::add_update(const StoredUpdate& update) {
+  keep();
+  KeptUpdate kept;
+  GS_TRY(decode_stored(update, &kept));
+  return ledger_->keeper()->add_update(kept);
+}
+
+uint32_t FollowedRun::memory_stamp(uint32_t device, const RowMemory& memory) const {
+  const RowUpdate& held = memory.last.version <= version() ? memory.last : memory.before;
+  const auto forgotten = forgotten_.find(device);
+  const bool is_forgotten = forgotten != forgotten_.end() && forgotten->second >= held.version;
+  return held.base_version == kNoVersion || is_forgotten ? 0 : held.base_version + 1;
+}
+
+void FollowedRun::take_part(EngineBatch* batch) {
+  if (!keeps_updates()) {
+    batch->sum = encode_partial(ledger_->take_partial());
+    return;
+  }
+  for (const KeptUpdate& kept : ledger_->keeper()->take_updates()) {
+    batch->updates.push_back({kept.device, kept.base_version, encode_kept(kept)});
+  }
+}
+
+void FollowedRun::forget_part() {
+  if (keeps_updates()) {
+    static_cast<void>(ledger_->keeper()->take_updates());
+  } else {
+    static_cast<void>(ledger_->take_partial());
+  }
 }
 
 // ---- The open version, to go back to ----
@@ -155,7 +249,7 @@ void FollowedRun::reopen() {
   if (saved_.empty()) {
     return;
   }
-  ledger_ = std::make_unique<RunLedger>(parameters_, enrolment_, 1);
+  ledger_ = make_ledger();
   const std::vector<uint8_t> saved = std::exchange(saved_, {});
   StateArchive io(saved);
   exchange(io);

@@ -41,6 +41,14 @@ float staleness_share(const RunParameters& parameters, const JournalRecord& upda
          static_cast<float>(kStalenessOne);
 }
 
+// The update is the last one of its device now. Another late one of the same version goes before it.
+void follow_memory(const JournalRecord& update, RowMemory* memory) {
+  if (memory->last.version < update.version()) {
+    memory->before = memory->last;
+  }
+  memory->last = {update.base_version(), update.version()};
+}
+
 }  // namespace
 
 // What the front knows of the run is durable: it was read from the engine. Rows have no records.
@@ -112,6 +120,9 @@ FrontAction Front::task_answer(SessionId id, const Device& device) const {
   task.version = device.row.task.version;
   task.local_step_count = device.row.task.steps;
   task.evaluates = task.evaluates && device.session.image.can_evaluate;
+  if (run_.keeps_updates()) {
+    task.memory_stamp = run_.memory_stamp(sessions_.at(id).device, device.row.memory);
+  }
   write_task(task, &message.body.task);
   message.body.task.digest = run_.ledger().digest();
   return answer(id, message);
@@ -329,6 +340,9 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
   // The task may be of a node whose clock is ahead of the engine's, and this one's may be behind it. It may also be of
   // the engine's clock before a fail-over.
   const uint64_t latest_ms = now_ms + 2 * kClockErrorMaxMs + clock_.set_back_ms(device.row.task.issued_ms);
+  if (run_.keeps_updates() && decision->change.device >= kClusterMemoryDevicesMax) {
+    return gs_Reason_REASON_OUT_OF_RANGE;  // the memory is full
+  }
   gs_Reason fault = find_head_fault(run, device.row, upload, ledger.digest_of(upload.base_version), latest_ms);
   if (fault == gs_Reason_REASON_NONE) {
     fault = decode_upload(upload, &values_);
@@ -350,6 +364,9 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
     ledger.fold_again_for_test(input);
   }
   follow_update(record, {staleness_share(run.parameters, record), !run.asks_everybody, false}, &decision->change.row);
+  if (run_.keeps_updates()) {
+    follow_memory(record, &decision->change.row.memory);
+  }
   decision->is_late = upload.base_version < run.version;
   decision->is_on_time = !decision->is_late;
   note_answer(&device.session);

@@ -35,7 +35,7 @@ void Leader::on_tick(uint64_t now_ms) {
   } else if (is_behind_) {
     call(Verb::kVersions);
   } else {
-    call(is_merging_ ? Verb::kSums : Verb::kProgress);
+    call(is_merging_ ? reading_verb() : Verb::kProgress);
   }
 }
 
@@ -84,6 +84,12 @@ void Leader::call(Verb verb) {
     case Verb::kSums:
       ticket_ = engine_.read_sums(run_.version(), sums_after_);
       return;
+    case Verb::kMemory:
+      ticket_ = engine_.read_updates(run_.version(), UpdatePart::kMemory, updates_from_);
+      return;
+    case Verb::kUpdates:
+      ticket_ = engine_.read_updates(run_.version(), UpdatePart::kOpen, updates_from_);
+      return;
     case Verb::kSeal:
       ticket_ = engine_.seal(term_, run_.version());
       return;
@@ -121,7 +127,8 @@ void Leader::take(const EngineReply& reply, uint64_t now_ms) {
   } else {
     pause_.reset();
   }
-  switch (std::exchange(verb_, Verb::kNone)) {
+  const Verb verb = std::exchange(verb_, Verb::kNone);
+  switch (verb) {
     case Verb::kVersions:
       on_versions(reply, now_ms);
       break;
@@ -130,6 +137,10 @@ void Leader::take(const EngineReply& reply, uint64_t now_ms) {
       break;
     case Verb::kSums:
       on_sums(reply);
+      break;
+    case Verb::kMemory:
+    case Verb::kUpdates:
+      on_updates(reply, verb == Verb::kMemory);
       break;
     case Verb::kSeal:
       on_sealed(reply);
@@ -262,13 +273,50 @@ void Leader::on_sealed(const EngineReply& reply) {
   }
 }
 
-// A leader that has lost its lease meanwhile may have merged some of them.
+// A leader that has lost its lease meanwhile may have merged or read some of them.
 void Leader::begin_sums() {
   run_.reopen();
+  run_.begin_memory();
   is_merging_ = true;
   sums_after_ = {};
+  updates_from_ = {};
   next_sum_count_ = 0;
-  call(Verb::kSums);
+  call(reading_verb());
+}
+
+Leader::Verb Leader::reading_verb() const {
+  if (!run_.keeps_updates()) {
+    return Verb::kSums;
+  }
+  return run_.has_memory() ? Verb::kUpdates : Verb::kMemory;
+}
+
+// The memory is read before the version's updates. A reply of either that has none ends it.
+void Leader::on_updates(const EngineReply& reply, bool is_memory) {
+  if (reply.outcome == EngineOutcome::kCut) {
+    give_up_version();
+    return;
+  }
+  if (reply.outcome != EngineOutcome::kCommitted || !is_merging_) {
+    return;
+  }
+  Status status = Status::kOk;
+  for (const StoredUpdate& one : reply.updates) {
+    status = status != Status::kOk ? status : is_memory ? run_.remember(one) : run_.add_update(one);
+    updates_from_ = one.place_behind();
+  }
+  if (reply.updates.empty() && is_memory) {
+    status = run_.end_memory();
+    updates_from_ = {};
+  }
+  if (status != Status::kOk) {
+    break_off(NodeTrouble::kUnfit);
+    return;
+  }
+  next_sum_count_ += is_memory ? 0 : reply.updates.size();
+  if (reply.updates.empty() && !is_memory && is_leading_) {
+    close_round();
+  }
 }
 
 void Leader::on_sums(const EngineReply& reply) {
@@ -324,7 +372,7 @@ bool Leader::is_round_over(const VersionProgress& version, uint64_t now_ms, Trig
 void Leader::close_round() {
   is_merging_ = false;
   next_ = run_.close();
-  next_bytes_ = {next_.version, encode_published(next_, trigger_)};
+  next_bytes_ = {next_.version, encode_published(next_, trigger_), next_.forgotten};
   is_publishing_ = true;
   publish_term_ = term_;
   call(Verb::kPublish);

@@ -7,6 +7,9 @@
 //        '--- every kLeaseRenewMs                                                       v
 //                                     publish() <-- close <-- none is left -- read_sums(), merge, from place to place
 //
+// Where the run's rule has a memory, read_updates() stands in place of read_sums(): of the memory first, at the first
+// close of a term, and then of the version. What the leader holds then is the memory, and the version's updates.
+//
 // Pure, as server/engine/front.h. The lease has calls of its own, and is renewed beside whatever else is under way: at
 // most one call. A call whose answer was lost is made again after a CallPause. What a leader holds of a version's sums
 // is their total and one reply.
@@ -25,6 +28,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "server/engine/call_pause.h"
@@ -80,8 +84,12 @@ class Leader {
     }
     return std::min({renew_ms_, may_call() ? due_ms_ : UINT64_MAX, ending_.until_ms});
   }
-  // The fleet has changed: so many devices take part. An update_goal of all means these.
-  void on_fleet(uint32_t active_count) { round_.active_count = active_count; }
+  // The fleet has changed: so many devices take part. An update_goal of all means these. has_left: by enrolment index;
+  // a memory forgets who has, and shares its weights among those that take part.
+  void on_fleet(uint32_t active_count, std::vector<bool> has_left = {}) {
+    round_.active_count = active_count;
+    run_.set_fleet(active_count, std::move(has_left));
+  }
   // The node ends: a version that is being closed is published, the lease is given back, and none is taken any more.
   // Another node then leads after kLeaseLookMs. Where the answer to a look was lost, the lease may be held and run out.
   void drain(uint64_t now_ms);
@@ -102,7 +110,7 @@ class Leader {
   void plant_stale_term_for_test() { is_stale_planted_ = true; }
 
  private:
-  enum class Verb : uint8_t { kNone, kVersions, kProgress, kSums, kSeal, kPublish };
+  enum class Verb : uint8_t { kNone, kVersions, kProgress, kSums, kMemory, kUpdates, kSeal, kPublish };
 
   struct Round {
     uint32_t active_count = 0;  // devices that take part
@@ -132,6 +140,8 @@ class Leader {
   void on_versions(const EngineReply& reply, uint64_t now_ms);
   void on_progress(const EngineReply& reply, uint64_t now_ms);
   void on_sums(const EngineReply& reply);
+  void on_updates(const EngineReply& reply, bool is_memory);
+  Verb reading_verb() const;
   void on_sealed(const EngineReply& reply);
   void on_published(const EngineReply& reply, uint64_t now_ms);
   void break_off(NodeTrouble trouble);
@@ -166,6 +176,7 @@ class Leader {
   bool is_merging_ = false;     // its sums are being read
   bool is_publishing_ = false;  // until it is known whether that happened
   SumPlace sums_after_;         // up to which they are merged
+  UpdatePlace updates_from_;    // behind those that are added or remembered
   VersionRecord next_;
   PublishedVersion next_bytes_;
   uint64_t next_sum_count_ = 0;

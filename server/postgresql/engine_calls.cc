@@ -9,19 +9,20 @@
 namespace gradstream {
 namespace {
 
-// Kinds of the rows that a read of sums gives.
+// Kinds of the rows that a read of sums or updates gives.
 constexpr uint64_t kOpenRow = 0;
 // The same of one that gives the fleet; 0: there is none.
 constexpr uint64_t kClaimRow = 2;
 
-// One statement sees one moment, and so what read_progress and read_sums tell is of one version. It need not wait: a
-// leader tells nobody of it but by seal() and publish(), and the server's log is durable in its order.
+// One statement sees one moment, and so what read_progress, read_sums and read_updates tell is of one version. It need
+// not wait: a leader tells nobody of it but by seal() and publish(), and the server's log is durable in its order.
 constexpr std::array<EngineStatement, kEngineVerbCount> kStatements = {{
     {"join", "SELECT * FROM gradstream.join_run($1::bigint, $2::text, $3::text)", true},
     {"load", "SELECT * FROM gradstream.load_devices($1::bigint, $2::bigint[])", true},
     {"commit",
      "SELECT * FROM gradstream.commit_batch($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint[], "
-     "$7::bigint[], $8::boolean[], $9::bigint[], $10::boolean[], $11::bytea[], $12::bigint, $13::bigint, $14::bytea)",
+     "$7::bigint[], $8::boolean[], $9::bigint[], $10::boolean[], $11::bytea[], $12::bigint, $13::bigint, $14::bytea, "
+     "$15::bigint[], $16::bigint[], $17::bytea[])",
      true},
     {"resolve", "SELECT * FROM gradstream.resolve_batch($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
     {"take_lease", "SELECT * FROM gradstream.take_lease($1::bigint, $2::text, $3::bigint)", true},
@@ -44,7 +45,8 @@ constexpr std::array<EngineStatement, kEngineVerbCount> kStatements = {{
      false},
     {"seal", "SELECT * FROM gradstream.seal_version($1::bigint, $2::text, $3::bigint, $4::bigint)", true},
     {"publish",
-     "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea)",
+     "SELECT * FROM gradstream.publish_version($1::bigint, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bytea, "
+     "$7::bigint[])",
      true},
     // One row at least, for the clock and the run's state.
     {"read_versions",
@@ -60,6 +62,18 @@ constexpr std::array<EngineStatement, kEngineVerbCount> kStatements = {{
      "FROM gradstream.cluster c LEFT JOIN gradstream.read_fleet($1::bigint, $2::bigint, $3::bigint, $4::bigint, "
      "$5::bigint, $6::bigint) f ON true ORDER BY f.found_change, f.found_kind, f.found_number",
      true},
+    {"read_updates",
+     "SELECT kind, device, base_version, content FROM ("
+     "SELECT 0 AS kind, 0::bigint AS device, 0::bigint AS base_version, ''::bytea AS content FROM gradstream.run "
+     "WHERE run = $1::bigint AND open_version = $2::bigint "
+     "UNION ALL SELECT 1, device, base_version, content FROM ("
+     "SELECT device, base_version, content, row_number() OVER places AS number, "
+     "sum(octet_length(content)) OVER places AS bytes "
+     "FROM gradstream.kept_update WHERE run = $1::bigint AND (version = $2::bigint) = ($3::bigint = 1) "
+     "AND (device, base_version) >= ($4::bigint, $5::bigint) "
+     "WINDOW places AS (ORDER BY device, base_version) ORDER BY device, base_version LIMIT $6::bigint) part "
+     "WHERE number = 1 OR bytes <= $7::bigint) all_rows ORDER BY kind, device, base_version",
+     false},
 }};
 
 FrontRow front_of(PgTable& table, size_t row) {
@@ -117,6 +131,15 @@ void read_sums(PgTable& table, EngineReply* reply) {
   }
 }
 
+void read_updates(PgTable& table, EngineReply* reply) {
+  const bool is_open = table.row_count() > 0 && table.number(0, 0) == kOpenRow;
+  reply->outcome = is_open ? EngineOutcome::kCommitted : EngineOutcome::kCut;
+  for (size_t i = 1; is_open && i < table.row_count(); ++i) {
+    reply->updates.push_back(
+        {static_cast<uint32_t>(table.number(i, 1)), static_cast<uint32_t>(table.number(i, 2)), bytes_of(table, i, 3)});
+  }
+}
+
 bool read_versions(PgTable& table, EngineReply* reply) {
   reply->engine_ms = table.number(0, 2);
   for (size_t i = 0; i < table.row_count(); ++i) {
@@ -162,6 +185,9 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
     case EngineVerb::kReadSums:
       read_sums(table, reply);
       return true;
+    case EngineVerb::kReadUpdates:
+      read_updates(table, reply);
+      return true;
     case EngineVerb::kReadVersions:
       return read_versions(table, reply);
     case EngineVerb::kReadFleet:
@@ -182,6 +208,19 @@ bool read_table(EngineVerb verb, PgTable& table, const std::vector<uint32_t>& de
       return true;
   }
   return false;
+}
+
+void add_updates(const EngineBatch& batch, PgParameters* parameters) {
+  std::vector<uint64_t> devices, base_versions;
+  std::vector<std::vector<uint8_t>> contents;
+  for (const StoredUpdate& update : batch.updates) {
+    devices.push_back(update.device);
+    base_versions.push_back(update.base_version);
+    contents.push_back(update.bytes);
+  }
+  parameters->numbers(devices);
+  parameters->numbers(base_versions);
+  parameters->all_bytes(contents);
 }
 
 }  // namespace
@@ -208,6 +247,29 @@ PgParameters parameters_of_sums(const PostgresOptions& options, uint32_t version
   parameters.number(after.batch);
   parameters.number(kEngineSumCountMax);
   parameters.number(kEngineSumBytesMax);
+  return parameters;
+}
+
+PgParameters parameters_of_updates(const PostgresOptions& options, uint32_t version, UpdatePart part,
+                                   const UpdatePlace& from) {
+  PgParameters parameters = parameters_of_run(options);
+  parameters.number(version);
+  parameters.number(part == UpdatePart::kOpen ? 1 : 0);
+  parameters.number(from.device);
+  parameters.number(from.base_version);
+  parameters.number(kEngineUpdateCountMax);
+  parameters.number(kEngineUpdateBytesMax);
+  return parameters;
+}
+
+PgParameters parameters_of_publish(const PostgresOptions& options, uint64_t term, uint64_t sum_count,
+                                   const PublishedVersion& next) {
+  PgParameters parameters = parameters_of_node(options);
+  parameters.number(term);
+  parameters.number(sum_count);
+  parameters.number(next.version);
+  parameters.bytes(next.record);
+  parameters.numbers(std::vector<uint64_t>(next.forgotten.begin(), next.forgotten.end()));
   return parameters;
 }
 
@@ -265,6 +327,7 @@ PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBat
   } else {
     parameters.bytes(batch.sum);
   }
+  add_updates(batch, &parameters);
   return parameters;
 }
 

@@ -23,6 +23,11 @@ inline constexpr uint32_t kEngineVersionCountMax = 64;
 inline constexpr uint32_t kEngineSumCountMax = 256;
 inline constexpr uint64_t kEngineSumBytesMax = uint64_t{8} << 20;
 
+// Updates in a reply to read_updates(), and their bytes; one is in it, however large it is. Reason: as for sums. An
+// update of the largest model has 128 KiB, and one of scalars some hundred bytes.
+inline constexpr uint32_t kEngineUpdateCountMax = 2048;
+inline constexpr uint64_t kEngineUpdateBytesMax = uint64_t{8} << 20;
+
 // Rows in a reply to read_fleet(), and bytes of their contents; one is in it, however large it is. Reason: a node that
 // begins reads a million devices in a thousand calls of some milliseconds each.
 inline constexpr uint32_t kEngineFleetCountMax = 1024;
@@ -47,6 +52,10 @@ PgParameters parameters_of_run(const PostgresOptions& options);
 PgParameters parameters_of_join(const PostgresOptions& options);
 PgParameters parameters_of_batch(const PostgresOptions& options, const EngineBatch& batch);
 PgParameters parameters_of_sums(const PostgresOptions& options, uint32_t version, const SumPlace& after);
+PgParameters parameters_of_updates(const PostgresOptions& options, uint32_t version, UpdatePart part,
+                                   const UpdatePlace& from);
+PgParameters parameters_of_publish(const PostgresOptions& options, uint64_t term, uint64_t sum_count,
+                                   const PublishedVersion& next);
 PgParameters parameters_of_fleet(const FleetPlace& from);
 PgParameters parameters_of_devices(const PostgresOptions& options, const std::vector<uint32_t>& devices);
 

@@ -75,6 +75,10 @@ EngineTicket PostgresEngine::read_sums(uint32_t version, const SumPlace& after) 
   return submit(EngineVerb::kReadSums, parameters_of_sums(options_, version, after));
 }
 
+EngineTicket PostgresEngine::read_updates(uint32_t version, UpdatePart part, const UpdatePlace& from) {
+  return submit(EngineVerb::kReadUpdates, parameters_of_updates(options_, version, part, from));
+}
+
 EngineTicket PostgresEngine::seal(uint64_t term, uint32_t version) {
   PgParameters parameters = parameters_of_node(options_);
   parameters.number(term);
@@ -83,12 +87,7 @@ EngineTicket PostgresEngine::seal(uint64_t term, uint32_t version) {
 }
 
 EngineTicket PostgresEngine::publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) {
-  PgParameters parameters = parameters_of_node(options_);
-  parameters.number(term);
-  parameters.number(sum_count);
-  parameters.number(next.version);
-  parameters.bytes(next.record);
-  return submit(EngineVerb::kPublish, std::move(parameters));
+  return submit(EngineVerb::kPublish, parameters_of_publish(options_, term, sum_count, next));
 }
 
 EngineTicket PostgresEngine::read_versions(uint32_t from, EngineRunState known) {

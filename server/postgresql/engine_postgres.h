@@ -65,6 +65,7 @@ class PostgresEngine final : public EngineNode, private LinkOwner {
   EngineTicket release_lease(uint64_t term) override;
   EngineTicket read_progress(uint32_t version) override;
   EngineTicket read_sums(uint32_t version, const SumPlace& after) override;
+  EngineTicket read_updates(uint32_t version, UpdatePart part, const UpdatePlace& from) override;
   EngineTicket seal(uint64_t term, uint32_t version) override;
   EngineTicket publish(uint64_t term, uint64_t sum_count, const PublishedVersion& next) override;
   EngineTicket read_versions(uint32_t from, EngineRunState known) override;

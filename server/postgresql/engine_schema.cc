@@ -83,6 +83,17 @@ CREATE INDEX device_change ON gradstream.device(change, device);
 CREATE INDEX claim_change ON gradstream.claim(change, claim);
 )sql";
 
+// The updates of a run whose rule has a memory: of the open version those that batches have brought, and of the
+// versions before it the last one of each device.
+constexpr char kKeptUpdates[] = R"sql(
+CREATE TABLE gradstream.kept_update(
+  run bigint, device bigint, base_version bigint,
+  version bigint NOT NULL,
+  content bytea NOT NULL,
+  PRIMARY KEY (run, device, base_version));
+ALTER TABLE gradstream.kept_update ALTER content SET STORAGE EXTERNAL;
+)sql";
+
 // What an operator is told of a node. It is no part of what nodes decide by.
 constexpr char kNode[] = R"sql(
 CREATE TABLE gradstream.node(
@@ -121,7 +132,8 @@ END $$;
 constexpr char kCommit[] = R"sql(
 CREATE FUNCTION gradstream.commit_batch(the_run bigint, the_node text, the_epoch bigint, the_version bigint,
   the_number bigint, devices bigint[], sequences bigint[], opens boolean[], next_sequences bigint[],
-  next_opens boolean[], contents bytea[], more_on_time bigint, more_late bigint, the_sum bytea)
+  next_opens boolean[], contents bytea[], more_on_time bigint, more_late bigint, the_sum bytea,
+  update_devices bigint[], update_bases bigint[], update_contents bytea[])
 RETURNS gradstream.front_reply LANGUAGE plpgsql AS $$
 DECLARE
   f gradstream.front;
@@ -166,6 +178,10 @@ BEGIN
   WHERE o.run = the_run AND o.node = the_node RETURNING * INTO f;
   IF the_sum IS NOT NULL THEN
     INSERT INTO gradstream.partial VALUES (the_run, the_version, the_node, the_epoch, the_number, the_sum);
+  END IF;
+  IF cardinality(update_devices) > 0 THEN
+    INSERT INTO gradstream.kept_update SELECT the_run, u.device, u.base_version, the_version, u.content
+    FROM unnest(update_devices, update_bases, update_contents) u(device, base_version, content);
   END IF;
   RETURN (0, f.epoch, f.open_version, f.batch, f.previous_batch, f.on_time, f.late)::gradstream.front_reply;
 END $$;
@@ -238,8 +254,8 @@ END $$;
 )sql";
 
 // seal_version() locks the rows of all fronts: a batch under way ends first, or comes later and finds the cut. So the
-// sums that publish_version() counts are a fixed set. Whoever changes the run's state writes the row that is locked
-// here, and so the version is sealed before that or not at all.
+// sums and updates that publish_version() counts are a fixed set. Whoever changes the run's state writes the row that is
+// locked here, and so the version is sealed before that or not at all.
 constexpr char kSeal[] = R"sql(
 CREATE FUNCTION gradstream.seal_version(the_run bigint, the_node text, the_term bigint, the_version bigint)
 RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$
@@ -261,7 +277,7 @@ END $$;
 
 constexpr char kPublish[] = R"sql(
 CREATE FUNCTION gradstream.publish_version(the_run bigint, the_node text, the_term bigint, sum_count bigint,
-  the_version bigint, the_record bytea) RETURNS gradstream.lease_reply
+  the_version bigint, the_record bytea, forgotten bigint[]) RETURNS gradstream.lease_reply
 LANGUAGE plpgsql AS $$
 DECLARE
   r gradstream.run;
@@ -270,12 +286,17 @@ BEGIN
   SELECT * INTO r FROM gradstream.run o WHERE o.run = the_run FOR UPDATE;
   IF r.leader = the_node AND r.term = the_term AND r.open_version + 1 = the_version AND r.is_sealed THEN
     PERFORM 1 FROM gradstream.front o WHERE o.run = the_run ORDER BY o.node FOR UPDATE;
-    IF (SELECT count(*) FROM gradstream.partial p WHERE p.run = the_run AND p.version = r.open_version) = sum_count THEN
+    IF (SELECT count(*) FROM gradstream.partial p WHERE p.run = the_run AND p.version = r.open_version)
+      + (SELECT count(*) FROM gradstream.kept_update u WHERE u.run = the_run AND u.version = r.open_version)
+      = sum_count THEN
       outcome := 0;
       UPDATE gradstream.run o SET open_version = the_version, is_sealed = false WHERE o.run = the_run;
       UPDATE gradstream.front o SET on_time = 0, late = 0 WHERE o.run = the_run;
       INSERT INTO gradstream.version VALUES (the_run, the_version, the_term, the_record);
       DELETE FROM gradstream.partial p WHERE p.run = the_run AND p.version = the_version - 1;
+      DELETE FROM gradstream.kept_update u WHERE u.run = the_run AND (u.device = ANY (forgotten) OR EXISTS (
+        SELECT FROM gradstream.kept_update n
+        WHERE n.run = the_run AND n.device = u.device AND n.base_version > u.base_version));
     END IF;
   END IF;
   RETURN (outcome, r.leader, r.term, floor(extract(epoch FROM r.lease_until) * 1000))::gradstream.lease_reply;
@@ -350,23 +371,27 @@ ALTER TABLE gradstream.cluster ADD fleet_change bigint NOT NULL DEFAULT 0;
 ALTER TABLE gradstream.device ADD change bigint NOT NULL DEFAULT 0;
 ALTER TABLE gradstream.claim ADD change bigint NOT NULL DEFAULT 0;
 ALTER TABLE gradstream.run ADD state bigint NOT NULL DEFAULT 0;
-DROP FUNCTION gradstream.seal_version(bigint, text, bigint, bigint);
 DROP FUNCTION gradstream.join_run(bigint, text);
 DROP FUNCTION gradstream.take_lease(bigint, text, bigint);
+DROP FUNCTION gradstream.commit_batch(bigint, text, bigint, bigint, bigint, bigint[], bigint[], boolean[], bigint[],
+  boolean[], bytea[], bigint, bigint, bytea);
+DROP FUNCTION gradstream.seal_version(bigint, text, bigint, bigint);
+DROP FUNCTION gradstream.publish_version(bigint, text, bigint, bigint, bigint, bytea);
 UPDATE gradstream.cluster SET schema_version = 2;
 )sql";
 
 }  // namespace
 
 const char* engine_schema_text() {
-  static const std::string text = std::string(kTables) + kFleetChanges + kNode + kJoin + kCommit + kResolve +
-                                  kTakeLease + kReleaseLease + kSeal + kPublish + kReads + kReadState + kReadFleet;
+  static const std::string text = std::string(kTables) + kFleetChanges + kKeptUpdates + kNode + kJoin + kCommit +
+                                  kResolve + kTakeLease + kReleaseLease + kSeal + kPublish + kReads + kReadState +
+                                  kReadFleet;
   return text.c_str();
 }
 
 std::string engine_migration_text(uint64_t from) {
-  return from == 1 ? std::string(kColumnsOf2) + kFleetChanges + kNode + kJoin + kTakeLease + kReleaseLease + kSeal +
-                         kReadState + kReadFleet
+  return from == 1 ? std::string(kColumnsOf2) + kFleetChanges + kKeptUpdates + kNode + kJoin + kCommit + kTakeLease +
+                         kReleaseLease + kSeal + kPublish + kReadState + kReadFleet
                    : std::string();
 }
 

@@ -48,7 +48,8 @@ Objection EngineReader::read_run(EngineStored* out, bool* is_there) {
     return objection;
   }
   objection = read_rows(out);
-  return objection ? objection : read_open_version(out);
+  objection = objection ? objection : read_open_version(out);
+  return objection ? objection : read_updates(out);
 }
 
 Objection EngineReader::read_plan(EnginePlan* out, bool* is_there) {
@@ -120,6 +121,25 @@ Objection EngineReader::read_open_version(EngineStored* out) {
     out->sums.push_back(copy_of(sums.bytes(i, 0)));
   }
   return sums.is_sound() ? "" : kUnread;
+}
+
+Objection EngineReader::read_updates(EngineStored* out) {
+  PgResult rows;
+  PgParameters run;
+  run.number(run_);
+  if (Objection objection = session_.ask("SELECT device, base_version, version, content FROM gradstream.kept_update "
+                                         "WHERE run = $1::bigint ORDER BY device, base_version",
+                                         run, &rows)) {
+    return objection;
+  }
+  PgTable table(rows.get());
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    const bool is_open = table.number(i, 2) == out->open_version;
+    (is_open ? out->updates : out->memory)
+        .push_back({static_cast<uint32_t>(table.number(i, 0)), static_cast<uint32_t>(table.number(i, 1)),
+                    copy_of(table.bytes(i, 3))});
+  }
+  return table.is_sound() ? "" : kUnread;
 }
 
 Objection EngineReader::read_versions(uint32_t from, std::vector<PublishedVersion>* out) {

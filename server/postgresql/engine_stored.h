@@ -23,6 +23,8 @@ struct EngineStored {
   EngineRunState state = EngineRunState::kActive;
   std::string leader;                      // whose lease ran within the last 10 s; empty: nobody's
   std::vector<std::vector<uint8_t>> sums;  // of the open version
+  std::vector<StoredUpdate> updates;       // of it, where the run's rule has a memory
+  std::vector<StoredUpdate> memory;        // the last one of each device, of the versions before
 };
 
 // All calls see one moment, from read_run() or read_start() on. What they gave is on the standby once finish() has no
@@ -43,6 +45,7 @@ class EngineReader {
   Objection read_plan(EnginePlan* out, bool* is_there);
   Objection read_rows(EngineStored* out);
   Objection read_open_version(EngineStored* out);
+  Objection read_updates(EngineStored* out);
 
   EngineSession& session_;
   const EngineDurability durability_;

@@ -11,10 +11,10 @@
 namespace gradstream {
 namespace {
 
-// Rows of one statement, and bytes of the versions of one. Reason: a message of a few megabytes, and a statement of
-// some milliseconds.
+// Rows of one statement, and bytes of the versions or updates of one. Reason: a message of a few megabytes, and a
+// statement of some milliseconds.
 constexpr size_t kRowsAtOnce = 1000;
-constexpr size_t kVersionBytesAtOnce = size_t{4} << 20;
+constexpr size_t kBytesAtOnce = size_t{4} << 20;
 // How long the server waits for the next statement of an import, ms. Reason: the journal is replayed meanwhile, and a
 // million updates take ten seconds.
 constexpr char kReplayMost[] = "SET LOCAL idle_in_transaction_session_timeout = 600000";
@@ -123,7 +123,7 @@ Objection EngineImport::add_fleet(const std::vector<EngineFleetRow>& devices,
 Objection EngineImport::add_version(PublishedVersion version) {
   size_ += version.record.size();
   versions_.push_back(std::move(version));
-  return size_ < kVersionBytesAtOnce && versions_.size() < kRowsAtOnce ? Objection() : send_versions();
+  return size_ < kBytesAtOnce && versions_.size() < kRowsAtOnce ? Objection() : send_versions();
 }
 
 Objection EngineImport::send_versions() {
@@ -145,8 +145,8 @@ Objection EngineImport::send_versions() {
       values);
 }
 
-Objection EngineImport::end(const EngineOpenVersion& open, const std::vector<DeviceRow>& rows) {
-  Objection objection = send_versions();
+Objection EngineImport::add_rows(const std::vector<DeviceRow>& rows) {
+  Objection objection;
   for (size_t first = 0; !objection && first < rows.size(); first += kRowsAtOnce) {
     std::vector<uint64_t> devices, sequences;
     std::vector<bool> opens;
@@ -174,31 +174,70 @@ Objection EngineImport::end(const EngineOpenVersion& open, const std::vector<Dev
         "FROM unnest($2::bigint[], $3::bigint[], $4::boolean[], $5::bytea[]) c(device, sequence, is_open, content)",
         values);
   }
+  return objection;
+}
+
+Objection EngineImport::add_updates(const std::vector<StoredUpdate>& updates, uint32_t version) {
+  Objection objection;
+  for (size_t next = 0; !objection && next < updates.size();) {
+    std::vector<uint64_t> devices, base_versions;
+    std::vector<std::vector<uint8_t>> contents;
+    for (size_t size = 0; next < updates.size() && size < kBytesAtOnce && devices.size() < kRowsAtOnce; ++next) {
+      devices.push_back(updates[next].device);
+      base_versions.push_back(updates[next].base_version);
+      contents.push_back(updates[next].bytes);
+      size += contents.back().size();
+    }
+    PgParameters values;
+    values.number(run_);
+    values.number(version);
+    values.numbers(devices);
+    values.numbers(base_versions);
+    values.all_bytes(contents);
+    objection = session_.ask(
+        "INSERT INTO gradstream.kept_update(run, device, base_version, version, content) "
+        "SELECT $1::bigint, device, base_version, $2::bigint, content "
+        "FROM unnest($3::bigint[], $4::bigint[], $5::bytea[]) c(device, base_version, content)",
+        values);
+  }
+  return objection;
+}
+
+Objection EngineImport::add_open(const EngineOpenVersion& open) {
   PgParameters run;
   run.number(run_);
   run.number(open.version);
   run.number(static_cast<uint64_t>(open.state));
-  objection =
-      objection
-          ? objection
-          : session_.ask(
-                "INSERT INTO gradstream.run(run, open_version, state) VALUES ($1::bigint, $2::bigint, $3::bigint)",
-                run);
-  if (!objection && !open.sum.empty()) {
+  Objection objection = session_.ask(
+      "INSERT INTO gradstream.run(run, open_version, state) VALUES ($1::bigint, $2::bigint, $3::bigint)", run);
+  objection = objection || open.memory.empty() ? objection : add_updates(open.memory, open.version - 1);
+  objection = objection ? objection : add_updates(open.updates, open.version);
+  if (!objection && open.on_time_count + open.late_count > 0) {
     PgParameters front;
     front.number(run_);
     front.text(kImportNode);
     front.number(open.version);
     front.number(open.on_time_count);
     front.number(open.late_count);
-    front.bytes(open.sum);
+    if (open.sum.empty()) {
+      front.no_bytes();
+    } else {
+      front.bytes(open.sum);
+    }
     objection = session_.ask(
         "WITH joined AS (INSERT INTO gradstream.front(run, node, epoch, open_version, batch, previous_batch, on_time, "
         "late) VALUES ($1::bigint, $2::text, 1, $3::bigint, 1, 0, $4::bigint, $5::bigint)) "
         "INSERT INTO gradstream.partial(run, version, node, epoch, batch, content) "
-        "VALUES ($1::bigint, $3::bigint, $2::text, 1, 1, $6::bytea)",
+        "SELECT $1::bigint, $3::bigint, $2::text, 1, 1, $6::bytea WHERE $6::bytea IS NOT NULL",
         front);
   }
+  return objection;
+}
+
+Objection EngineImport::end(const EngineOpenVersion& open, const std::vector<DeviceRow>& rows) {
+  Objection objection = send_versions();
+  objection = objection ? objection : add_rows(rows);
+  objection = objection ? objection : add_open(open);
   if (objection) {
     return objection;
   }

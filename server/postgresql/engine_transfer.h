@@ -1,6 +1,7 @@
 // A whole run on its way into an engine and out of it, each in one transaction.
 //
-// The updates that were in for the open version are one sum, of a node whose name no node has.
+// The updates that were in for the open version are one sum, of a node whose name no node has. Where the run's rule has
+// a memory, they are updates of no batch.
 #ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_TRANSFER_H_
 #define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_TRANSFER_H_
 
@@ -47,7 +48,9 @@ struct EngineOpenVersion {
   uint32_t version = 0;
   uint32_t on_time_count = 0;
   uint32_t late_count = 0;
-  std::vector<uint8_t> sum;                        // encode_partial(); empty: no update is in
+  std::vector<uint8_t> sum;                        // encode_partial(); empty: no update is in, or the rule has a memory
+  std::vector<StoredUpdate> updates = {};          // of that version, where it has one
+  std::vector<StoredUpdate> memory = {};           // the last one of each device, of the versions before
   EngineRunState state = EngineRunState::kActive;  // of the run
 };
 
@@ -66,6 +69,9 @@ class EngineImport {
  private:
   Objection name_what_is_there(const EnginePlan& plan);
   Objection send_versions();
+  Objection add_rows(const std::vector<DeviceRow>& rows);
+  Objection add_open(const EngineOpenVersion& open);
+  Objection add_updates(const std::vector<StoredUpdate>& updates, uint32_t version);
 
   EngineSession& session_;
   const EngineDurability durability_;

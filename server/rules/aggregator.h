@@ -124,6 +124,8 @@ struct AggregatorContext {
   uint32_t aggregator_count = 1;         // sums that a version's updates go to, merged when it closes
 };
 
+class UpdateKeeper;  // server/rules/kept_update.h
+
 class Aggregator {
  public:
   Aggregator() = default;
@@ -201,6 +203,8 @@ class Aggregator {
   // The record that leads to the next version without a step: what a version closes with when finish() fails.
   virtual VersionRecord stand_still() const = 0;
 
+  // Of a rule whose updates several servers may take in although no sum stands for them; null: it is none.
+  virtual UpdateKeeper* keeper() { return nullptr; }
   // Whether the three functions below may be called.
   virtual bool is_mergeable() const { return false; }
   // What was added since the version began.

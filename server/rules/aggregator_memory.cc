@@ -17,7 +17,6 @@
 #include "runtime/base/no_contraction.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -27,22 +26,18 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/rules/kept_update.h"
+#include "server/rules/memory_blocks.h"
 #include "server/run/fold_keys.h"
 #include "server/run/limits.h"
 #include "server/run/run_core.h"
-#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {
 
-// The last update of a device.
-struct Entry {
-  uint32_t stamp = 0;    // its base version
-  uint32_t owner = 0;    // of its directions
-  uint32_t samples = 1;  // N_i; 1 where all devices weigh the same
-  uint32_t clip_scale = kClipScaleOne;
-  std::vector<int64_t> shares;  // what the clip left
-};
+using Entry = MemoryEntry;
+using Blocks = MemoryBlocks;
+using BlockKey = MemoryBlockKey;
 
 struct Added {
   uint32_t device = 0;
@@ -53,66 +48,11 @@ struct Added {
   std::optional<Entry> replaced;
 };
 
-// The factor of a share. Its numerator is below 2^31, so that the product stays below 2^62.
-struct Fraction {
-  uint64_t numerator = 0;
-  uint64_t denominator = 1;
-  friend bool operator==(const Fraction&, const Fraction&) = default;
-};
-
-// Exact unless its lowest terms are too large; then to 30 bits, the same on every machine. denominator > 0.
-Fraction shortened(uint64_t numerator, uint64_t denominator) {
-  const uint64_t common = std::gcd(numerator, denominator);
-  numerator /= common;
-  denominator /= common;
-  while (numerator >> kFoldValueBits != 0) {
-    numerator >>= 1;
-    denominator >>= 1;
-  }
-  return {numerator, denominator};
-}
-
 using Tensor = std::vector<int64_t>;
 using Entries = std::map<uint32_t, Entry>;  // by device
 // The last update of each device, by ascending device. It points into the entries: copies of them cost more than the
 // rest of a version where a fleet is large and a version small.
 using LastUpdates = std::vector<std::pair<uint32_t, const Entry*>>;
-using BlockKey = std::tuple<bool, uint32_t, uint32_t>;  // after the step, base version, owner: the record's order
-using Blocks = std::map<BlockKey, std::vector<int64_t>>;
-
-// Upper bound of 1/q. It keeps sums of coefficients below 2^62: 31-bit shares times 2^12 directions times 1/q.
-constexpr double kInverseParticipationMax = 1U << kStalenessBits;
-
-// To 31 bits, the same on every machine. 0 < value <= kInverseParticipationMax, not below 2^-31.
-Fraction fraction_of(double value) {
-  int exponent = 0;
-  const double mantissa = std::frexp(value, &exponent);
-  const auto numerator = static_cast<uint64_t>(std::ldexp(mantissa, kFoldValueBits));
-  return shortened(numerator, uint64_t{1} << (static_cast<int>(kFoldValueBits) - exponent));
-}
-
-// block[key] <- block[key] + sign * round(share * factor).
-void add_to_block(Blocks& blocks, bool after_step, const Entry& entry, int64_t sign, Fraction factor) {
-  std::vector<int64_t>& block = blocks[{after_step, entry.stamp, entry.owner}];
-  block.resize(std::max(block.size(), entry.shares.size()));
-  for (size_t q = 0; q < entry.shares.size(); ++q) {
-    block[q] += sign * divide_rounded(entry.shares[q] * static_cast<int64_t>(factor.numerator), factor.denominator);
-  }
-}
-
-void drop_zero_blocks(Blocks& blocks) {
-  std::erase_if(blocks, [](const auto& item) {
-    return std::all_of(item.second.begin(), item.second.end(), [](int64_t value) { return value == 0; });
-  });
-}
-
-size_t coefficient_count(const Blocks& blocks) {
-  size_t count = 0;
-  for (const auto& [key, values] : blocks) {
-    count += values.size();
-  }
-  return count;
-}
 
 bool fits(const Tensor& sum) {
   return std::all_of(sum.begin(), sum.end(), [](int64_t value) {
@@ -120,19 +60,21 @@ bool fits(const Tensor& sum) {
   });
 }
 
-class AggregatorMemory : public Aggregator {
+class AggregatorMemory : public Aggregator, public UpdateKeeper {
  public:
   explicit AggregatorMemory(const AggregatorContext& context) : context_(context), h_(size()), next_h_(size()) {
     weight_total_ = weighs_samples() ? 0 : parameters().trigger->device_count;
   }
 
   Status finish(VersionRecord* record) const override {
+    GS_ASSERT(is_here_);
     const Real step_size = open_server_step(context_) * open_step_size(context_);
     return make_record(step_size * effective_steps(), record);
   }
 
   // The updates count in h all the same: their devices have been told so.
   VersionRecord stand_still() const override {
+    GS_ASSERT(is_here_);
     VersionRecord record;
     const Status status = make_record(0, &record);
     GS_ASSERT(status == Status::kOk);  // the model is where it was
@@ -151,8 +93,15 @@ class AggregatorMemory : public Aggregator {
 
   UpdateClip prepared_clip() const override { return prepared_clip_; }
 
+  // Where the memory is stored outside, a state is without it.
   void exchange(StateArchive& io) override {
     io.values(weight_total_);
+    if (is_shared_) {
+      if (io.is_reading()) {
+        share();
+      }
+      return;
+    }
     io.map(entries_, [this, &io](Entry& entry) {
       io.values(entry.stamp, entry.owner, entry.samples);
       if (parameters().fold.keys().clip_norm != ClipNorm::kNone) {
@@ -169,6 +118,94 @@ class AggregatorMemory : public Aggregator {
     }
   }
 
+  UpdateKeeper* keeper() override { return this; }
+
+  void share() override {
+    is_shared_ = true;
+    is_here_ = false;
+    entries_.clear();
+    open_version();
+  }
+
+  bool has_memory() const override { return is_here_; }
+
+  std::vector<KeptUpdate> take_updates() override {
+    std::vector<KeptUpdate> updates;
+    for (const Added& added : added_) {
+      updates.push_back(kept_of(added.device, added.entry, added.steps_done, added.staleness_weight));
+    }
+    std::sort(updates.begin(), updates.end(), [](const KeptUpdate& a, const KeptUpdate& b) {
+      return std::tie(a.device, a.base_version) < std::tie(b.device, b.base_version);
+    });
+    open_version();
+    return updates;
+  }
+
+  Status remember(const KeptUpdate& update) override {
+    GS_ASSERT(is_shared_ && !is_here_);
+    const bool is_next = entries_.empty() || entries_.rbegin()->first < update.device;
+    if (!is_of_run(update) || !is_next || update.base_version >= context_.replica->version()) {
+      return Status::kDataCorrupt;
+    }
+    entries_.emplace_hint(entries_.end(), update.device, entry_of(update));
+    return Status::kOk;
+  }
+
+  // All of h is computed from what is remembered: that proves the entries, as a record proves those of one server.
+  Status end_memory() override {
+    GS_ASSERT(is_shared_ && !is_here_);
+    const bool is_known = weighs_samples() ? weight_total_ == samples_of(stored_updates()) : weight_total_ > 0;
+    const FixedWord* mean = context_.replica->mean();
+    h_ = is_known ? sum_of(stored_updates(), weight_total_) : Tensor(size());
+    is_here_ = is_known && std::equal(h_.begin(), h_.end(), mean);
+    open_version();
+    return is_here_ ? Status::kOk : Status::kDataCorrupt;
+  }
+
+  void own() override {
+    GS_ASSERT(is_here_);
+    is_shared_ = false;
+  }
+
+  std::vector<KeptUpdate> memory() const override {
+    std::vector<KeptUpdate> updates;
+    for (const auto& [device, entry] : entries_) {
+      const size_t steps = is_scalar() ? entry.shares.size() / parameters().local->direction_count : 1;
+      updates.push_back(kept_of(device, entry, static_cast<uint32_t>(steps), kStalenessOne));
+    }
+    return updates;
+  }
+
+  bool fits_at_any_weight(const KeptUpdate& update) const override { return fits_alone(entry_of(update)); }
+
+  Status add_update(const KeptUpdate& update) override {
+    GS_ASSERT(is_here_);
+    if (!is_of_run(update) || update.base_version > context_.replica->version()) {
+      return Status::kDataCorrupt;
+    }
+    if (added_.size() >= kKeptUpdateCountMax) {
+      return Status::kOutOfRange;
+    }
+    const Entry* last = last_of(update.device);
+    if (last != nullptr && update.base_version <= last->stamp) {
+      return Status::kProtocolError;
+    }
+    prepared_ = Added();
+    prepared_.device = update.device;
+    prepared_.steps_done = update.steps_done;
+    prepared_.staleness_weight = update.weight;
+    prepared_.entry = entry_of(update);
+    if (last != nullptr) {
+      prepared_.replaced = *last;
+    }
+    if (!weighs_samples()) {
+      prepared_h_ = next_h_;
+      add_change(prepared_, &prepared_h_);
+    }
+    take_in();
+    return Status::kOk;
+  }
+
  private:
   void open_version() override {
     added_.clear();
@@ -178,6 +215,11 @@ class AggregatorMemory : public Aggregator {
   Status follow_record(const VersionRecord& record) override {
     const bool is_dense = !record.mean.empty();
     const uint32_t weight_total = is_dense ? record.weight_total : weight_total_;
+    if (!is_here_) {
+      weight_total_ = weight_total;
+      share();
+      return weighs_samples() || weight_total_ > 0 ? Status::kOk : Status::kDataCorrupt;
+    }
     const bool is_rebased = weight_total != weight_total_ || !record.forgotten.empty();
     h_ = is_rebased ? h_ : next_mean();
     for (Added& added : added_) {
@@ -237,6 +279,9 @@ class AggregatorMemory : public Aggregator {
     prepared_.entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
     GS_TRY(fill_shares(input, &prepared_.entry.shares));
     clip_shares(input, &prepared_.entry);
+    if (!is_here_) {
+      return fits_alone(prepared_.entry) ? Status::kOk : Status::kOutOfRange;
+    }
     if (last != nullptr) {
       prepared_.replaced = *last;
     }
@@ -244,7 +289,7 @@ class AggregatorMemory : public Aggregator {
       // The sum of the two sizes counts a device twice that is in both.
       const bool may_be_full = last == nullptr && entries_.size() + added_.size() >= kKeptUpdateCountMax;
       const bool is_full = may_be_full && step_count() >= kKeptUpdateCountMax;
-      return !is_full && fits_at_any_weight(prepared_.entry) ? Status::kOk : Status::kOutOfRange;
+      return !is_full && fits_alone(prepared_.entry) ? Status::kOk : Status::kOutOfRange;
     }
     prepared_h_ = next_h_;
     add_change(prepared_, &prepared_h_);
@@ -253,9 +298,32 @@ class AggregatorMemory : public Aggregator {
 
   void take_in() override {
     added_.push_back(std::move(prepared_));
-    if (!weighs_samples()) {
+    if (!weighs_samples() && is_here_) {
       next_h_.swap(prepared_h_);
     }
+  }
+
+  bool is_of_run(const KeptUpdate& update) const {
+    const size_t steps = update.steps_done;
+    const size_t count = is_scalar() ? steps * parameters().local->direction_count : size();
+    return update.shares.size() == count && count <= parameters().value_count() &&
+           update.owner == parameters().owner_of(update.device) && (weighs_samples() || update.samples == 1);
+  }
+
+  static KeptUpdate kept_of(uint32_t device, const Entry& entry, uint32_t steps, uint32_t weight) {
+    return {device,
+            entry.stamp,
+            entry.owner,
+            steps,
+            static_cast<uint16_t>(weight),
+            static_cast<uint16_t>(entry.samples),
+            entry.clip_scale,
+            std::vector<int32_t>(entry.shares.begin(), entry.shares.end())};
+  }
+
+  static Entry entry_of(const KeptUpdate& update) {
+    return {update.base_version, update.owner, update.samples, update.clip_scale,
+            std::vector<int64_t>(update.shares.begin(), update.shares.end())};
   }
 
   // h <- h + w_i V_i.
@@ -270,7 +338,7 @@ class AggregatorMemory : public Aggregator {
 
   // Whether sums of such updates stay within the range of h for all weights that add up to 1. The bound leaves room for
   // the rounding of as many coefficients as there can be.
-  bool fits_at_any_weight(const Entry& entry) const {
+  bool fits_alone(const Entry& entry) const {
     Tensor alone(size());
     add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
     const int64_t rounded_count = int64_t{kKeptUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
@@ -568,6 +636,8 @@ class AggregatorMemory : public Aggregator {
   }
 
   AggregatorContext context_;
+  bool is_shared_ = false;     // what is remembered is stored outside ...
+  bool is_here_ = true;        // ... and h_ and entries_ are what it says
   uint32_t weight_total_ = 0;  // n of w_i = 1/n, or N of N_i / N
   Entries entries_;
   Tensor h_;

@@ -9,6 +9,8 @@
 #include "server/coordinator/fleet.h"
 #include "server/postgresql/engine_stored.h"
 #include "server/program/replay.h"
+#include "server/rules/kept_update.h"
+#include "server/run/run_core.h"
 #include "server/store/database_lock.h"
 #include "tests/support/engine_moves_support.h"
 
@@ -124,6 +126,45 @@ TEST_F(EngineMoves, UpdatesInTheOpenVersionAreClosedOnDemand) {
 }
 
 // The sums of a large run are hundreds of megabytes, and the front and the leader read what they need.
+RunParameters memory_parameters(FoldWeight weight) {
+  RunParameters p = scalar_parameters();
+  p.local->correction_form = CorrectionForm::kUnbiased;
+  p.fold->fold_weight = weight;
+  return p;
+}
+
+// What the rule remembers of each device goes there and back, with the updates of the open version.
+void expect_a_memory_back(const ExportedRun& back, const PlayedRun& played) {
+  ASSERT_NE(back.coordinator, nullptr) << back.error;
+  EXPECT_EQ(back.coordinator->digest(), played.closed_digest);
+  const std::vector<KeptUpdate> memory = back.coordinator->keeper()->memory();
+  EXPECT_EQ(memory.size(), kDevices);
+  EXPECT_EQ(memory, played.server.coordinator->keeper()->memory());
+}
+
+TEST_F(EngineMoves, AMemoryComesBackWithItsRun) {
+  const PlayedRun played(memory_parameters(FoldWeight::kUniform));
+  played.write(folder_.file("a.db"));
+  const ToldAnswer there = import();
+  ASSERT_EQ(there.code, kExitOk) << there.text;
+  EXPECT_THAT(there.text, HasSubstr("on_time=4 late=0"));
+  EXPECT_EQ(PgSession(address_).ask("SELECT count(*) FROM gradstream.kept_update WHERE version = 1"), "4");
+  EXPECT_EQ(PgSession(address_).ask("SELECT count(*) FROM gradstream.kept_update WHERE version = 2"), "4");
+  EXPECT_EQ(call("export", "--to " + folder_.file("b.db")).code, kExitDatabase) << "it has updates";
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  ASSERT_EQ(answer.code, kExitOk) << answer.text;
+  expect_a_memory_back(ExportedRun(folder_.file("b.db")), played);
+}
+
+TEST_F(EngineMoves, AMemoryThatWeighsBySamplesComesBackToo) {
+  const PlayedRun played(memory_parameters(FoldWeight::kSampleCount));
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  ASSERT_EQ(answer.code, kExitOk) << answer.text;
+  expect_a_memory_back(ExportedRun(folder_.file("b.db")), played);
+}
+
 TEST_F(EngineMoves, ANodeBeginsWithoutTheSums) {
   PlayedRun().write(folder_.file("a.db"));
   ASSERT_EQ(import().code, kExitOk);

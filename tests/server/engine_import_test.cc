@@ -214,5 +214,17 @@ TEST_F(EngineMoves, ARunThatNodesCannotGoOnWithIsNamed) {
   expect_refused(import(), kExitFrozen, "run 7: several nodes: no engine keeps evaluations yet");
 }
 
+// Nodes make version 0 by device_count, whoever is enrolled.
+TEST_F(EngineMoves, AMemoryOfOtherWeightsIsNamed) {
+  RunParameters parameters = scalar_parameters();
+  parameters.local->correction_form = CorrectionForm::kMemory;
+  parameters.fold->fold_weight = FoldWeight::kUniform;
+  PlayedRun played(parameters);
+  parameters.trigger->device_count = kDevices - 1;
+  played.row.source = run_source(parameters);
+  played.write(folder_.file("a.db"));
+  expect_refused(import(), kExitDatabase, "run 7 began with 4 devices, and nodes share the weights of its memory");
+}
+
 }  // namespace
 }  // namespace gradstream

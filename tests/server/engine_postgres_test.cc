@@ -81,6 +81,7 @@ TEST_F(EnginePostgres, SaysWhetherABatchHappened) { expect_unknowns_resolve(make
 TEST_F(EnginePostgres, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
 TEST_F(EnginePostgres, SealsAVersion) { expect_a_seal(make); }
 TEST_F(EnginePostgres, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
+TEST_F(EnginePostgres, KeepsTheLastUpdateOfEachDevice) { expect_a_memory(make); }
 TEST_F(EnginePostgres, HasOneClock) { expect_one_clock(make); }
 TEST_F(EnginePostgres, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 TEST_F(EnginePostgres, FreesALeaseThatIsGivenBack) { expect_a_released_lease(make); }

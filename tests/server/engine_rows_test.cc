@@ -1,5 +1,6 @@
 #include "server/postgresql/engine_rows.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -46,6 +47,27 @@ TEST(EngineRows, AreThoseOfForm1) {
   EXPECT_EQ(crc32c(0, bytes.data(), bytes.size()), 3843842658U);
 }
 
+// Runs whose rule has no memory keep the first form.
+TEST(EngineRows, HaveAMemoryInForm2) {
+  DeviceRow row = full_row();
+  row.memory = {{25, 26}, {23, 24}};
+  const std::vector<uint8_t> bytes = encode_engine_row(row);
+  EXPECT_EQ(bytes[0], 2U);
+  const std::vector<uint8_t> first = encode_engine_row(full_row());
+  ASSERT_EQ(bytes.size(), first.size() + 16);
+  EXPECT_TRUE(std::equal(first.begin() + 1, first.end(), bytes.begin() + 1));
+  EXPECT_EQ(std::vector<uint8_t>(bytes.end() - 16, bytes.end()),
+            (std::vector<uint8_t>{25, 0, 0, 0, 26, 0, 0, 0, 23, 0, 0, 0, 24, 0, 0, 0}));
+  DeviceRow read;
+  ASSERT_TRUE(decode_engine_row(bytes, &read));
+  EXPECT_EQ(read.memory, row.memory);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_engine_row(std::span(bytes).first(size), &read)) << size;
+  }
+  ASSERT_TRUE(decode_engine_row(first, &read));
+  EXPECT_EQ(read.memory, RowMemory());
+}
+
 TEST(EngineRows, ReadsNoOtherBytes) {
   const std::vector<uint8_t> bytes = encode_engine_row(full_row());
   DeviceRow row;
@@ -55,7 +77,7 @@ TEST(EngineRows, ReadsNoOtherBytes) {
   std::vector<uint8_t> other = bytes;
   other.push_back(0);
   EXPECT_FALSE(decode_engine_row(other, &row));
-  for (const uint8_t form : {0, kEngineRowForm + 1, 255}) {
+  for (const uint8_t form : {0, 2, kEngineMemoryRowForm + 1, 255}) {
     other = bytes;
     other[0] = form;
     EXPECT_FALSE(decode_engine_row(other, &row)) << "form " << int{form};

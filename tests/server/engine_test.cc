@@ -16,6 +16,7 @@ TEST(Engine, SaysWhetherABatchHappened) { expect_unknowns_resolve(make); }
 TEST(Engine, DoesNotGuessAcrossTwoEpochs) { expect_no_guess(make); }
 TEST(Engine, SealsAVersion) { expect_a_seal(make); }
 TEST(Engine, TellsSumsByTheirPlace) { expect_sums_by_place(make); }
+TEST(Engine, KeepsTheLastUpdateOfEachDevice) { expect_a_memory(make); }
 TEST(Engine, HasOneClock) { expect_one_clock(make); }
 TEST(Engine, HasOnePublisherForEachVersion) { expect_one_publisher(make); }
 TEST(Engine, FreesALeaseThatIsGivenBack) { expect_a_released_lease(make); }

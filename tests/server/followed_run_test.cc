@@ -145,8 +145,18 @@ TEST(FollowedRun, SaysWhatSeveralNodesCannotTrain) {
   const auto names = [](const std::string& text, const char* key) { return text.find(key) != std::string::npos; };
   EXPECT_TRUE(names(check_cluster_run(asynchronous_parameters()).sentence, "delay_rule"));
   EXPECT_FALSE(names(check_cluster_run(asynchronous_parameters()).sentence, "aggregator")) << "nobody asked for one";
+  const auto with_a_memory = [&](const auto& change) {
+    return sentence([&](RunParameters& p) {
+      p.local->correction_form = CorrectionForm::kMemory;
+      change(p);
+    });
+  };
+  EXPECT_EQ(with_a_memory([](RunParameters& p) { p.trigger->device_count = kClusterMemoryDevicesMax; }), "");
+  EXPECT_TRUE(names(with_a_memory([](RunParameters& p) { p.trigger->device_count = kClusterMemoryDevicesMax + 1; }),
+                    "16384 devices at most, and device_count is 16385"));
   EXPECT_TRUE(
-      names(sentence([](RunParameters& p) { p.local->correction_form = CorrectionForm::kMemory; }), "correction_form"));
+      names(with_a_memory([](RunParameters& p) { p.fold.keys().clip_norm = ClipNorm::kTrailing; }), "clip_norm"));
+  EXPECT_TRUE(names(with_a_memory([](RunParameters& p) { p.fold.keys().clip_norm = ClipNorm::kMedian; }), "clip_norm"));
   EXPECT_TRUE(names(sentence([](RunParameters& p) { p.fold->weight_share_max = 0.5F; }), "weight_share_max"));
   EXPECT_TRUE(names(sentence([](RunParameters& p) { p.fold.keys().clip_norm = ClipNorm::kFixed; }), "clip_norm"));
   EXPECT_TRUE(

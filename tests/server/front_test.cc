@@ -77,6 +77,7 @@ class AwayEngine : public EngineNode {
   EngineTicket read_fleet(const FleetPlace&) override { return answer(made()); }
   EngineTicket read_progress(uint32_t) override { return answer(made()); }
   EngineTicket read_sums(uint32_t, const SumPlace&) override { return answer(made()); }
+  EngineTicket read_updates(uint32_t, UpdatePart, const UpdatePlace&) override { return answer(made()); }
   EngineTicket seal(uint64_t, uint32_t) override { return answer(made()); }
   EngineTicket publish(uint64_t, uint64_t, const PublishedVersion&) override { return answer(made()); }
   EngineTicket read_versions(uint32_t, EngineRunState) override { return answer(made()); }

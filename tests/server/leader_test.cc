@@ -40,6 +40,47 @@ TEST(Leader, PublishesWhatOneServerMakesOfTheSameUpdates) {
   EXPECT_EQ(a.front.run().ledger().digest(), server.coordinator->digest()) << "and the nodes follow it";
 }
 
+// It proves it by the mean before it makes a version.
+TEST(Leader, WhoLeadsNextReadsTheMemory) {
+  RunParameters parameters = goal_of(1);
+  parameters.local->correction_form = CorrectionForm::kMemory;
+  parameters.fold->fold_weight = FoldWeight::kUniform;
+  FakeHarness engine;
+  TestNode node(&engine, "a", parameters);
+  TestLeader first(&engine, "l", parameters);
+  first.tick(1000);
+  node.upload(1, node.join(1));
+  node.settle();
+  first.tick(1900);
+  ASSERT_EQ(first.leader.counters().published, 1U);
+  EXPECT_TRUE(first.leader.run().has_memory());
+  first.leader.drain(2000);
+  first.tick(2000);
+  EXPECT_TRUE(first.leader.is_drained());
+
+  TestLeader second(&engine, "m", parameters);
+  node.pass(1000);
+  ASSERT_EQ(node.front.run().version(), 1U);
+  node.pull(1, true);
+  node.settle();
+  const ServerMessage* const task = node.last(1, gs_ServerMessage_task_tag);
+  ASSERT_NE(task, nullptr);
+  EXPECT_EQ(task->body.task.version, 1U);
+  EXPECT_EQ(task->body.task.memory_stamp, 1U) << "its update from version 0";
+  node.upload(1, task->body.task);
+  node.upload(2, node.join(2));
+  node.settle();
+  EXPECT_FALSE(second.leader.run().has_memory());
+  for (uint64_t now_ms = 2200; second.leader.counters().published == 0 && now_ms < 4000; now_ms += 100) {
+    second.tick(now_ms);
+  }
+  ASSERT_EQ(second.leader.counters().published, 1U);
+  EXPECT_TRUE(second.leader.run().has_memory());
+  node.pass(1000);
+  EXPECT_EQ(node.front.run().version(), 2U);
+  EXPECT_EQ(node.front.run().ledger().digest(), second.leader.run().ledger().digest());
+}
+
 TEST(Leader, OnlyTheHolderOfTheLeaseLeads) {
   const RunParameters parameters = goal_of(1);
   FakeHarness engine;

@@ -100,6 +100,37 @@ TEST(Cluster, MakesEachVersionOfItsUpdatesWhereRoundsCloseEarly) {
   }
 }
 
+SimOptions memory(CorrectionForm form, StreamKind stream, bool weighs_samples) {
+  SimOptions options;
+  options.correction_form = form;
+  options.stream = stream;
+  options.uploads_means = stream == StreamKind::kTangentBlock;
+  options.memory_weighs_samples = weighs_samples;
+  return options;
+}
+
+// No sum stands for the updates of a rule that remembers each device's last one.
+TEST(Cluster, TrainsAMemoryToo) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
+    for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+      for (const bool weighs_samples : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form) << " stream " << static_cast<int>(stream)
+                                        << " samples " << weighs_samples);
+        ClusterOptions options = cluster(3, true);
+        const uint32_t fault_bits = options.sim.fault_bits;
+        options.sim = memory(form, stream, weighs_samples);
+        options.sim.fault_bits = fault_bits;
+        ClusterFaultCounts faults = {};
+        expect_the_digest_of_one_server(options, 5, &faults);
+        options.sim.has_stragglers = true;
+        for (uint32_t schedule = 0; schedule < campaign_draws(5); ++schedule) {
+          EXPECT_EQ(Cluster(options, schedule).run().fault, "") << "stragglers, schedule " << schedule;
+        }
+      }
+    }
+  }
+}
+
 TEST(Cluster, PlaysAScheduleAgain) {
   const ClusterResult first = Cluster(cluster(3, true), 7).run();
   const ClusterResult again = Cluster(cluster(3, true), 7).run();
@@ -108,11 +139,11 @@ TEST(Cluster, PlaysAScheduleAgain) {
   EXPECT_EQ(first.faults, again.faults);
 }
 
-// A simulator that finds nothing must be able to find something, and by the sentence that is meant to.
-TEST(Cluster, FindsEachPlantedFaultByItsSentence) {
+void expect_each_plant_is_found(CorrectionForm form) {
   for (size_t i = 1; i < kClusterPlantCount; ++i) {
     SCOPED_TRACE(kClusterPlantNames[i]);
     ClusterOptions options = cluster(3, true);
+    options.sim.correction_form = form;
     options.plant = static_cast<ClusterPlant>(i);
     options.sim.has_stragglers = options.plant == ClusterPlant::kNoCutCheck;  // else few versions close under an update
     ClusterOptions unplanted = options;
@@ -125,6 +156,11 @@ TEST(Cluster, FindsEachPlantedFaultByItsSentence) {
     EXPECT_TRUE(is_finding(options.plant, fault)) << fault;
   }
 }
+
+// A simulator that finds nothing must be able to find something, and by the sentence that is meant to.
+TEST(Cluster, FindsEachPlantedFaultByItsSentence) { expect_each_plant_is_found(SimOptions().correction_form); }
+
+TEST(Cluster, FindsEachPlantedFaultOfAMemory) { expect_each_plant_is_found(CorrectionForm::kMemory); }
 
 TEST(Cluster, ASentenceFindsItsOwnPlantsAlone) {
   const std::string sum = "version 3 is not what one server makes of its updates";
@@ -141,11 +177,14 @@ TEST(Cluster, RefusesWhatNodesCannotTrainTogether) {
   EXPECT_EQ(cluster_obstacle(SimOptions()), "");
   SimOptions options;
   options.correction_form = CorrectionForm::kMemory;
-  EXPECT_NE(cluster_obstacle(options).find("correction_form"), std::string::npos);
+  EXPECT_EQ(cluster_obstacle(options), "");
+  options.device_count = kClusterMemoryDevicesMax + 1;
+  EXPECT_NE(cluster_obstacle(options).find("device_count"), std::string::npos);
   options = SimOptions();
   options.participation = Participation::kSchemeOne;
   EXPECT_NE(cluster_obstacle(options).find("participation"), std::string::npos);
   options = SimOptions();
+  options.correction_form = CorrectionForm::kMemory;
   options.trust.clip_norm = ClipNorm::kTrailing;
   EXPECT_NE(cluster_obstacle(options).find("clip_norm"), std::string::npos);
   options = SimOptions();

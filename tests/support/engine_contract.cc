@@ -260,6 +260,80 @@ void expect_sums_by_place(MakeEngineHarness make) {
 }
 
 // Whatever the clocks of nodes show, they hear one time, and it is that of leases.
+namespace {
+
+EngineBatch batch_of(RowChange change, std::vector<StoredUpdate> updates) {
+  EngineBatch batch = batch_of({std::move(change)}, 1, {});
+  batch.updates = std::move(updates);
+  return batch;
+}
+
+std::vector<StoredUpdate> updates_of(Front* front, uint32_t version, UpdatePart part, UpdatePlace from = {}) {
+  std::vector<StoredUpdate> all;
+  while (true) {
+    const EngineReply reply = front->harness->wait(*front->node, front->node->read_updates(version, part, from));
+    EXPECT_EQ(reply.outcome, EngineOutcome::kCommitted);
+    if (reply.updates.empty()) {
+      return all;
+    }
+    all.insert(all.end(), reply.updates.begin(), reply.updates.end());
+    from = all.back().place_behind();
+  }
+}
+
+// The device is given a task, and its update from that base version is in.
+void bring(Front* front, uint32_t device, uint32_t base_version, uint8_t byte) {
+  const DeviceRow row = begin_task(front, device);
+  const EngineBatch batch =
+      batch_of(fold(device, row, front->row.open_version), {{device, base_version, std::vector<uint8_t>(100, byte)}});
+  EXPECT_EQ(front->commit(batch).outcome, EngineOutcome::kCommitted);
+}
+
+StoredUpdate stored(uint32_t device, uint32_t base_version, uint8_t byte) {
+  return {device, base_version, std::vector<uint8_t>(100, byte)};
+}
+
+}  // namespace
+
+// Updates are a batch's, all of them or none, and behind a version the last one of each device stays.
+void expect_a_memory(MakeEngineHarness make) {
+  constexpr uint32_t kLast = 7;
+  using Updates = std::vector<StoredUpdate>;
+  const std::unique_ptr<EngineHarness> engine = make();
+  Front a(engine.get(), "a");
+  const uint64_t term = engine->wait(*a.node, a.node->take_lease()).lease.term;
+  Updates first;
+  for (uint32_t device = 1; device <= kLast; ++device) {
+    bring(&a, device, 0, uint8_t(device));
+    first.push_back(stored(device, 0, uint8_t(device)));
+  }
+  EngineBatch cut = batch_of(fold(1, a.load(1), 0), {stored(1, 9, 9)});
+  cut.changes[0].task_sequence += 5;
+  EXPECT_EQ(a.commit(cut).outcome, EngineOutcome::kConflict);
+  EXPECT_EQ(updates_of(&a, 0, UpdatePart::kOpen), first) << "nothing of a batch that did not happen";
+  EXPECT_EQ(updates_of(&a, 0, UpdatePart::kOpen, {kLast, 0}), Updates{first.back()}) << "from any place on";
+  EXPECT_TRUE(updates_of(&a, 0, UpdatePart::kMemory).empty());
+  EXPECT_EQ(engine->wait(*a.node, a.node->read_updates(1, UpdatePart::kOpen, {})).outcome, EngineOutcome::kCut);
+  EXPECT_EQ(seal(&a, term, 0), EngineOutcome::kCommitted);
+  EXPECT_EQ(publish(&a, term, 1, kLast - 1), EngineOutcome::kCut) << "an update came after the leader had read";
+  EXPECT_EQ(publish(&a, term, 1, kLast), EngineOutcome::kCommitted);
+  EXPECT_EQ(updates_of(&a, 1, UpdatePart::kMemory), first);
+  EXPECT_TRUE(updates_of(&a, 1, UpdatePart::kOpen).empty());
+
+  a.row = engine->wait(*a.node, a.node->join()).front;
+  bring(&a, 2, 1, 22);
+  bring(&a, 3, 1, 33);
+  EXPECT_EQ(updates_of(&a, 1, UpdatePart::kOpen), (Updates{stored(2, 1, 22), stored(3, 1, 33)}));
+  EXPECT_EQ(updates_of(&a, 1, UpdatePart::kMemory), first) << "the version before has them still";
+  EXPECT_EQ(seal(&a, term, 1), EngineOutcome::kCommitted);
+  const PublishedVersion next = {2, {2}, {3, 4}};
+  EXPECT_EQ(engine->wait(*a.node, a.node->publish(term, 2, next)).outcome, EngineOutcome::kCommitted);
+  const Updates left = {stored(1, 0, 1), stored(2, 1, 22), stored(5, 0, 5), stored(6, 0, 6), stored(7, 0, 7)};
+  EXPECT_EQ(updates_of(&a, 2, UpdatePart::kMemory), left) << "of 3 and 4 none";
+  EXPECT_TRUE(updates_of(&a, 2, UpdatePart::kOpen).empty());
+  EXPECT_EQ(engine->wait(*a.node, a.node->read_versions(2)).versions, (std::vector<PublishedVersion>{{2, {2}}}));
+}
+
 void expect_one_clock(MakeEngineHarness make) {
   constexpr uint64_t kLeaseMs = 3000;  // of the harnesses' engines
   const std::unique_ptr<EngineHarness> engine = make();

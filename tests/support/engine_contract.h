@@ -62,6 +62,7 @@ void expect_unknowns_resolve(MakeEngineHarness make);  // whichever way the answ
 void expect_no_guess(MakeEngineHarness make);          // where joins came before the question
 void expect_a_seal(MakeEngineHarness make);            // the sums of a sealed version are a fixed set
 void expect_sums_by_place(MakeEngineHarness make);     // each sum once, from any place on
+void expect_a_memory(MakeEngineHarness make);          // the last update of each device, and those of the open version
 void expect_one_clock(MakeEngineHarness make);         // of leases and of nodes
 void expect_one_publisher(MakeEngineHarness make);     // lease, holder, term and version
 void expect_a_released_lease(MakeEngineHarness make);  // it is free at once, by its holder alone
