@@ -35,7 +35,7 @@ std::shared_ptr<const WatchSnapshot> NodeFeed::view(const FollowedRun& run, cons
   view->started_ms = now.started_ms;
   view->run = now.run;
   view->run_name = name_;
-  view->run_state = run.is_done() ? gs_RunState_RUN_STATE_FINISHED : gs_RunState_RUN_STATE_ACTIVE;
+  view->run_state = now.run_state;
   view->has_version = run.ledger().has_version();
   view->version = run.version();
   view->digest = run.ledger().digest();

@@ -384,6 +384,7 @@ NodeSnapshot NodeServer::snapshot() const {
   now.started_ms = started_ms_;
   now.not_ready = why_not_ready();
   now.run = run_.identity.run;
+  now.run_state = front_.heard_state();
   now.version = front_.run().version();
   now.devices = fleet_.device_count();
   now.sessions = listener_.connection_count() + listener_.lobby_count();

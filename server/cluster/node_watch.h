@@ -30,6 +30,7 @@ struct NodeSnapshot {
   uint64_t started_ms = 0;            // since the epoch
   std::string not_ready;              // why devices get no work here now; empty: they do
   uint32_t run = 0;
+  gs_RunState run_state = gs_RunState_RUN_STATE_ACTIVE;  // as devices hear it from here
   uint32_t version = 0;
   uint64_t devices = 0;   // of the fleet
   uint64_t sessions = 0;  // connections that wait for one included

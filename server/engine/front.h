@@ -136,8 +136,10 @@ class Front {
   std::vector<FrontAction> take_actions() { return std::exchange(actions_, {}); }
 
   const FollowedRun& run() const { return run_; }
-  // As devices hear it; a run whose rounds are done may have any.
+  // What an operator has made of it; a run whose rounds are done may have any.
   EngineRunState run_state() const { return told_.state; }
+  // As devices hear it.
+  gs_RunState heard_state() const;
   const FrontCounters& counters() const { return counters_; }
   // Whether the engine has answered nothing for longer than kEngineAwayMs, or not the batch's call that is under way.
   bool is_engine_away() const { return silence_.is_away; }

@@ -52,10 +52,14 @@ void follow_memory(const JournalRecord& update, RowMemory* memory) {
 }  // namespace
 
 // What the front knows of the run is durable: it was read from the engine. Rows have no records.
+gs_RunState Front::heard_state() const {
+  return run_.is_done() ? gs_RunState_RUN_STATE_FINISHED : state_of(told_.state);
+}
+
 RunView Front::view() const {
   const RunLedger& ledger = run_.ledger();
   RunView run = {run_.parameters(), identity_};
-  run.state = run_.is_done() ? gs_RunState_RUN_STATE_FINISHED : state_of(told_.state);
+  run.state = heard_state();
   run.has_version = true;
   run.version = ledger.version();
   run.stage = ledger.stage();

@@ -254,8 +254,8 @@ END $$;
 )sql";
 
 // seal_version() locks the rows of all fronts: a batch under way ends first, or comes later and finds the cut. So the
-// sums and updates that publish_version() counts are a fixed set. Whoever changes the run's state writes the row that is
-// locked here, and so the version is sealed before that or not at all.
+// sums and updates that publish_version() counts are a fixed set. Whoever changes the run's state writes the row that
+// is locked here, and so the version is sealed before that or not at all.
 constexpr char kSeal[] = R"sql(
 CREATE FUNCTION gradstream.seal_version(the_run bigint, the_node text, the_term bigint, the_version bigint)
 RETURNS gradstream.lease_reply LANGUAGE plpgsql AS $$

@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "server/rules/kept_update.h"
 
 #include "server/base/state_archive.h"

@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "server/rules/memory_blocks.h"
 
 #include <algorithm>

@@ -370,6 +370,7 @@ def check_pause(nodes, engine, versions):
     for node in nodes:
         balancer_test.wait(node.process, "run_paused")
         check(node.get("/readyz") == (200, "ready\n"), "a node of a paused run is ready")
+        watch(node, lambda said: said["run"]["state"] == "paused")
     end = time.monotonic() + SECONDS_MAX
     while (now := run_line(engine))["sealed"] == "yes":
         check(time.monotonic() < end, "what is closed is published")

@@ -27,12 +27,13 @@ TEST_F(NodeFeedTest, ARunThatNobodyHasAnsweredStandsAtItsFirstVersion) {
   now_.run = 3;
   now_.sessions = 4;
   now_.is_connected = true;
+  now_.run_state = gs_RunState_RUN_STATE_PAUSED;
   feed_.note_fleet({1, 5, 2, 0});
   const auto view = feed_.view(run_, now_, kTimeMs);
   EXPECT_EQ(view->taken_ms, kTimeMs);
   EXPECT_EQ(view->run, 3U);
   EXPECT_EQ(view->run_name, "cluster");
-  EXPECT_EQ(view->run_state, gs_RunState_RUN_STATE_ACTIVE);
+  EXPECT_EQ(view->run_state, gs_RunState_RUN_STATE_PAUSED);
   EXPECT_TRUE(view->has_version);
   EXPECT_EQ(view->version, 0U);
   EXPECT_EQ(view->digest, run_.ledger().digest());
