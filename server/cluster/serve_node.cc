@@ -1,5 +1,6 @@
 #include "server/cluster/serve_node.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
