@@ -96,7 +96,7 @@ void LineageCheck::find_foreign(const RunParameters& parameters, const LineageAc
 // A ledger that stands behind the versions that were followed. Where the records had come to another model, it goes on
 // from the published one.
 void LineageCheck::begin_ledger(const LineageSource& source) {
-  enrolment_ = std::make_unique<FixedEnrolment>(static_cast<uint32_t>(source.rows.size()));
+  enrolment_ = std::make_unique<FollowedEnrolment>(static_cast<uint32_t>(source.rows.size()));
   ledger_ = std::make_unique<RunLedger>(source.parameters, *enrolment_, 1);
   ClipTally clip;
   const VersionRecord first = ledger_->make_first({});

@@ -67,7 +67,7 @@ class LineageCheck {
   std::map<uint32_t, std::vector<LineageAck>> accepted_;        // by version
   std::map<uint32_t, uint64_t> counts_;                         // of accepted updates, by device
   std::vector<VersionRecord> followed_;                         // the published ones, up to the ledger's version
-  std::unique_ptr<FixedEnrolment> enrolment_;
+  std::unique_ptr<FollowedEnrolment> enrolment_;
   std::unique_ptr<RunLedger> ledger_;  // of the one server
 };
 
