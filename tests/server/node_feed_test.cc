@@ -51,7 +51,7 @@ TEST_F(NodeFeedTest, WithoutAnEngineNothingBecomesDurable) {
 }
 
 TEST_F(NodeFeedTest, AVersionOpensTheNextOneWhenItIsRead) {
-  counters_.traffic.wire_bytes_received = 700;
+  counters_.traffic.wire_bytes_received += 700;
   feed_.note_version(version_of(1), counters_, kTimeMs);
   feed_.note_version(version_of(2), counters_, kTimeMs + 50);
   const auto view = feed_.view(run_, now_, kTimeMs + 60);

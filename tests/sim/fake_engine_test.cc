@@ -88,7 +88,7 @@ TEST(FakeEngine, AFailOverKeepsWhatWasCommitted) {
     harness.wait(*a, a->join());
     RowChange change = {1, 0, false, {}};
     change.row.task.sequence = 1;
-    EngineBatch batch = {.epoch = 1, .number = 1, .changes = {change}, .sum = {}};
+    EngineBatch batch = {.epoch = 1, .number = 1, .changes = {change}, .sum = {}, .updates = {}};
     EXPECT_EQ(harness.wait(*a, a->commit(batch)).outcome, EngineOutcome::kCommitted);
     harness.wait(*a, a->load({1}));  // a read is none of the transactions that are undone
     const EngineTicket under_way = a->load({1});

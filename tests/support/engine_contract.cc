@@ -331,7 +331,8 @@ void expect_a_memory(MakeEngineHarness make) {
   const Updates left = {stored(1, 0, 1), stored(2, 1, 22), stored(5, 0, 5), stored(6, 0, 6), stored(7, 0, 7)};
   EXPECT_EQ(updates_of(&a, 2, UpdatePart::kMemory), left) << "of 3 and 4 none";
   EXPECT_TRUE(updates_of(&a, 2, UpdatePart::kOpen).empty());
-  EXPECT_EQ(engine->wait(*a.node, a.node->read_versions(2)).versions, (std::vector<PublishedVersion>{{2, {2}}}));
+  EXPECT_EQ(engine->wait(*a.node, a.node->read_versions(2, EngineRunState::kActive)).versions,
+            (std::vector<PublishedVersion>{{2, {2}}}));
 }
 
 void expect_one_clock(MakeEngineHarness make) {
