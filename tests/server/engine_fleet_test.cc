@@ -343,9 +343,8 @@ TEST_F(EngineFleetVerbs, AVerbThatIsAlwaysBeatenSaysSo) {
 TEST_F(EngineFleetVerbs, VerbsOfADatabaseAreRefusedByName) {
   std::ofstream(folder_.file("copy.db")) << "copy";
   for (const std::string& words :
-       {std::string("run list"), std::string("run start"), std::string("run pause"), std::string("run resume"),
-        std::string("run stop"), std::string("run forget --device a"), std::string("status"), std::string("history"),
-        "backup " + folder_.file("b.db"), "restore " + folder_.file("copy.db"),
+       {std::string("run list"), std::string("run start"), std::string("run forget --device a"), std::string("status"),
+        std::string("history"), "backup " + folder_.file("b.db"), "restore " + folder_.file("copy.db"),
         "model export --out " + folder_.file("m.npy")}) {
     const ToldAnswer told = fleet(words);
     EXPECT_EQ(told.code, kExitConfig) << words << ": " << told.text;
