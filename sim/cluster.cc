@@ -27,8 +27,6 @@ constexpr uint64_t kAwayMostMs = 60'000;
 constexpr uint32_t kAwayOdds = 8;
 // Transactions that an asynchronous standby lacks, at most.
 constexpr uint64_t kAsyncLostMax = 6;
-// The standby's clock is behind the primary's by so much, ms. Reason: they are to be within a second.
-constexpr uint64_t kStandbyBackMs = 500;
 // After the last fault every device stands at the last version within so much virtual time: a node's boot, a leader's
 // lease, an answer deadline and a back-off, for each of the versions that are left.
 constexpr uint64_t kClusterCalmMaxMs = 180'000;

@@ -19,6 +19,9 @@
 
 namespace gradstream {
 
+// The standby's clock is behind the primary's by so much, ms. Reason: they are to be within a second.
+inline constexpr uint64_t kStandbyBackMs = 500;
+
 class ClusterOracle : public EngineWatch {
  public:
   ClusterOracle(const RunParameters& parameters, const std::vector<std::string>& names);
