@@ -175,6 +175,7 @@ void NodeServer::follow_fleet() {
   if (standings != told_.standings) {
     told_.standings = standings;
     std::vector<bool> has_left;
+    has_left.reserve(standings.size());
     for (const gs_Reason standing : standings) {
       has_left.push_back(standing != gs_Reason_REASON_NONE);
     }
