@@ -88,11 +88,12 @@ std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const Cluste
 std::string node_status_json(const NodeSnapshot& snapshot, const ClusterReading* cluster, const HttpCounters& http,
                              uint32_t after, uint64_t now_steady_ms) {
   WatchSnapshot run = *snapshot.run_view;
-  if (has_reading(cluster) && cluster->run.open_version == run.version) {  // else it counts another version
+  StatusWords words;
+  words.counts_round = has_reading(cluster) && cluster->run.open_version == run.version;
+  if (words.counts_round) {  // else the reading counts another version
     run.round.answers = static_cast<uint32_t>(cluster->run.on_time_count);
     run.round.late = static_cast<uint32_t>(cluster->run.late_count);
   }
-  StatusWords words;
   words.is_ready = snapshot.not_ready.empty();
   words.attention = attention_json(node_attention(snapshot, cluster));
   words.counters = counters_json(snapshot);

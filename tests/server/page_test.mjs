@@ -420,6 +420,10 @@ const parts = {
     await can((answer) => ({...answer, node: NODE, cluster: null}));
     await askNow();
     await seen('#nodes-line', /^The engine has not said yet who the nodes are\.$/);
+    await can((answer) => ({...answer, node: NODE, cluster: null, run: {...answer.run, state: 'active',
+      round: {...answer.run.round, answers: null, wanted: 12, late: null}}}));
+    await askNow();
+    await seen('[data-figure=round]', /\u2013 of 12/);
     await can((answer) => ({...answer, node: NODE, cluster: CLUSTER}));
     await page.reload();
     await seen('#nodes-line', /^3 nodes joined this run\. node-2 leads, in term 4\. .* 2.s ago, within 3\.0.ms\.$/);
