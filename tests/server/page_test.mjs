@@ -441,7 +441,10 @@ const parts = {
     await axe('nodes');
     await can((answer) => ({...answer, node: NODE, cluster: {...CLUSTER, lease_ms: 0, trouble: 'It is away.'}}));
     await askNow();
-    await seen('#nodes-line', /No node leads\. .* It is away\.$/);
+    await seen('#nodes-line', /Nobody knows who leads now\. .* It is away\.$/);
+    await can((answer) => ({...answer, node: NODE, cluster: {...CLUSTER, lease_ms: 0}}));
+    await askNow();
+    await seen('#nodes-line', /No node leads\. /);
     await page.unroute(STATUS);
     await page.reload();
     await seen('#fleet', /Fleet/);
