@@ -15,10 +15,13 @@ PostgresLook::PostgresLook(std::string address, uint32_t deadline_ms)
 
 Objection PostgresLook::look(uint32_t run, EngineRunReport* out) {
   Objection objection;
-  if (session_ == nullptr) {
+  const bool is_new = session_ == nullptr;
+  if (is_new) {
     session_ = std::make_unique<EngineSession>(deadline_ms_);
-    objection = session_->open(address_);
   }
+  // One end for the connection, what is set for it, and the question.
+  session_->end_by(std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms_));
+  objection = is_new ? session_->open(address_) : objection;
   objection = objection ? objection : read_watched_run(*session_, run, out);
   if (objection) {  // nobody knows what still comes by this connection
     session_.reset();

@@ -27,8 +27,8 @@ inline constexpr uint32_t kLookPeriodMs = 1'000;
 // Nobody has looked for so long, ms: the connection ends. Reason: an engine has few, and a page that is open asks more
 // often.
 inline constexpr uint32_t kLookIdleMs = 10'000;
-// Of a connection and of an answer, ms. Reason: a node that ends waits for a look under way, and its devices dial again
-// meanwhile.
+// Of a whole look, with its connection where there was none, ms. Reason: a node that ends waits for a look under way,
+// and its devices dial again meanwhile.
 inline constexpr uint32_t kLookDeadlineMs = 2'000;
 // Who looks waits so long for a reading of now, ms. Reason: a person who asks once gets the nodes with the first
 // answer. /healthz waits behind it, whose askers wait longer than this.
@@ -48,7 +48,7 @@ class EngineLook {
 
 class PostgresLook final : public EngineLook {
  public:
-  // address: engine.address. Each wait ends at deadline_ms, and at kLookDeadlineMs.
+  // address: engine.address. A look ends at deadline_ms, and at kLookDeadlineMs.
   PostgresLook(std::string address, uint32_t deadline_ms);
   Objection look(uint32_t run, EngineRunReport* out) override;
   void rest() override { session_.reset(); }
@@ -73,7 +73,7 @@ class ClusterReader {
   // period_ms, wait_ms: kLookPeriodMs and kFirstLookMs but for tests.
   explicit ClusterReader(std::unique_ptr<EngineLook> look, uint32_t period_ms = kLookPeriodMs,
                          uint32_t wait_ms = kFirstLookMs);
-  // Waits for a look under way: two waits of kLookDeadlineMs, beside libpq's look-up of a name.
+  // Waits for a look under way: kLookDeadlineMs at most, beside libpq's look-up of a name.
   ~ClusterReader();
   ClusterReader(const ClusterReader&) = delete;
   ClusterReader& operator=(const ClusterReader&) = delete;
