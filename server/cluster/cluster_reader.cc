@@ -15,10 +15,13 @@ PostgresLook::PostgresLook(std::string address, uint32_t deadline_ms)
 
 Objection PostgresLook::look(uint32_t run, EngineRunReport* out) {
   Objection objection;
-  if (session_ == nullptr) {
+  const bool is_new = session_ == nullptr;
+  if (is_new) {
     session_ = std::make_unique<EngineSession>(deadline_ms_);
-    objection = session_->open(address_);
   }
+  // One end for the connection, what is set for it, and the question.
+  session_->end_by(std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms_));
+  objection = is_new ? session_->open(address_) : objection;
   objection = objection ? objection : read_watched_run(*session_, run, out);
   if (objection) {  // nobody knows what still comes by this connection
     session_.reset();
@@ -26,8 +29,8 @@ Objection PostgresLook::look(uint32_t run, EngineRunReport* out) {
   return objection;
 }
 
-ClusterReader::ClusterReader(std::unique_ptr<EngineLook> look, uint32_t period_ms)
-    : look_(std::move(look)), period_ms_(period_ms), thread_([this] { work(); }) {}
+ClusterReader::ClusterReader(std::unique_ptr<EngineLook> look, uint32_t period_ms, uint32_t wait_ms)
+    : look_(std::move(look)), period_ms_(period_ms), wait_ms_(wait_ms), thread_([this] { work(); }) {}
 
 ClusterReader::~ClusterReader() {
   {
@@ -42,8 +45,9 @@ std::shared_ptr<const ClusterReading> ClusterReader::read(uint32_t run) {
   std::unique_lock<std::mutex> lock(mutex_);
   wished_run_ = run;
   news_.notify_all();
-  news_.wait_for(lock, std::chrono::milliseconds(kFirstLookMs),
-                 [this] { return reading_ != nullptr && steady_ms() <= reading_->tried_ms + kLookStaleMs; });
+  const uint64_t wished_ms = steady_ms();
+  news_.wait_for(lock, std::chrono::milliseconds(wait_ms_),
+                 [&] { return reading_ != nullptr && wished_ms <= reading_->over_ms + period_ms_; });
   return reading_;
 }
 
@@ -77,18 +81,19 @@ void ClusterReader::work() {
 }
 
 ClusterReading ClusterReader::look(uint32_t run, const ClusterReading* before) {
-  ClusterReading reading;
-  reading.tried_ms = steady_ms();
+  const uint64_t began_ms = steady_ms();
   EngineRunReport report;
-  if (const Objection objection = look_->look(run, &report)) {
-    const uint64_t tried_ms = reading.tried_ms;
+  const Objection objection = look_->look(run, &report);
+  const uint64_t over_ms = steady_ms();
+  ClusterReading reading;
+  if (objection) {
     reading = before == nullptr ? ClusterReading() : *before;
-    reading.tried_ms = tried_ms;
+    reading.over_ms = over_ms;
     reading.trouble = objection.sentence;
     return reading;
   }
-  reading.read_ms = steady_ms();
-  reading.took_ms = reading.read_ms - reading.tried_ms;
+  reading.over_ms = reading.read_ms = over_ms;
+  reading.took_ms = over_ms - began_ms;
   reading.run = std::move(report);
   return reading;
 }

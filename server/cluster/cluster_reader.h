@@ -27,11 +27,11 @@ inline constexpr uint32_t kLookPeriodMs = 1'000;
 // Nobody has looked for so long, ms: the connection ends. Reason: an engine has few, and a page that is open asks more
 // often.
 inline constexpr uint32_t kLookIdleMs = 10'000;
-// Of a connection and of an answer, ms. Reason: a node that ends waits for a look under way, and its devices dial again
-// meanwhile.
+// Of a whole look, with its connection where there was none, ms. Reason: a node that ends waits for a look under way,
+// and its devices dial again meanwhile.
 inline constexpr uint32_t kLookDeadlineMs = 2'000;
-// Who looks first waits so long for a reading, ms. Reason: a person who asks once gets the nodes with the first answer.
-// /healthz waits behind it, whose askers wait longer than this.
+// Who looks waits so long for a reading of now, ms. Reason: a person who asks once gets the nodes with the first
+// answer. /healthz waits behind it, whose askers wait longer than this.
 inline constexpr uint32_t kFirstLookMs = 500;
 // A reading that is older is none for who looks, ms. Reason: while somebody looks, a look that fails is over by then.
 inline constexpr uint64_t kLookStaleMs = 5'000;
@@ -48,7 +48,7 @@ class EngineLook {
 
 class PostgresLook final : public EngineLook {
  public:
-  // address: engine.address. Each wait ends at deadline_ms, and at kLookDeadlineMs.
+  // address: engine.address. A look ends at deadline_ms, and at kLookDeadlineMs.
   PostgresLook(std::string address, uint32_t deadline_ms);
   Objection look(uint32_t run, EngineRunReport* out) override;
   void rest() override { session_.reset(); }
@@ -61,24 +61,26 @@ class PostgresLook final : public EngineLook {
 
 // The last look, and what the last one that came to something has read.
 struct ClusterReading {
-  uint64_t tried_ms = 0;  // when it began, by steady_ms()
-  uint64_t read_ms = 0;   // when the engine answered; 0: it never has
-  uint64_t took_ms = 0;   // from the beginning of that look to its answer, with the connection where there was none
-  EngineRunReport run;    // as of read_ms
-  std::string trouble;    // why the last look came to nothing; empty: it did
+  uint64_t over_ms = 0;  // when it ended, by steady_ms()
+  uint64_t read_ms = 0;  // when the engine answered; 0: it never has
+  uint64_t took_ms = 0;  // from the beginning of that look to its answer, with the connection where there was none
+  EngineRunReport run;   // as of read_ms
+  std::string trouble;   // why the last look came to nothing; empty: it did
 };
 
 class ClusterReader {
  public:
-  // period_ms: kLookPeriodMs but for tests.
-  explicit ClusterReader(std::unique_ptr<EngineLook> look, uint32_t period_ms = kLookPeriodMs);
-  // Waits for a look under way: two waits of kLookDeadlineMs, beside libpq's look-up of a name.
+  // period_ms, wait_ms: kLookPeriodMs and kFirstLookMs but for tests.
+  explicit ClusterReader(std::unique_ptr<EngineLook> look, uint32_t period_ms = kLookPeriodMs,
+                         uint32_t wait_ms = kFirstLookMs);
+  // Waits for a look under way: kLookDeadlineMs at most, beside libpq's look-up of a name.
   ~ClusterReader();
   ClusterReader(const ClusterReader&) = delete;
   ClusterReader& operator=(const ClusterReader&) = delete;
 
-  // Wishes for a look at the run, and gives the last reading. Where that is stale or there is none it waits for the
-  // next one, at most kFirstLookMs. Null: there is none yet. From any thread.
+  // Wishes for a look at the run, and gives the last reading. Where that is older than a period or there is none, it
+  // waits for the next one, at most kFirstLookMs. Reason: a page asks less often than a look may be made, so the last
+  // reading would be that of its question before. Null: there is none yet. From any thread.
   std::shared_ptr<const ClusterReading> read(uint32_t run);
 
  private:
@@ -86,7 +88,7 @@ class ClusterReader {
   ClusterReading look(uint32_t run, const ClusterReading* before);
 
   const std::unique_ptr<EngineLook> look_;
-  const uint32_t period_ms_;
+  const uint32_t period_ms_, wait_ms_;
   std::mutex mutex_;
   std::condition_variable news_;
   uint32_t wished_run_ = 0;  // 0: nobody looks

@@ -3,9 +3,11 @@
 //   read_fleet() every kFleetPollMs --rows--> NodeFleet --> handshakes from now on
 //                                                 '-------> take_ends(): sessions that count no more
 //
-// What is read is what has changed: each change has a number, and a row that of its last one. All rows are read again
-// at each connection to the engine. A fleet never loses a device, and its numbers only grow. Where it is otherwise, the
-// engine was restored to an earlier time, and the node is in trouble: it would let devices in that were revoked.
+// What is read is what has changed: each change has a number, and a row that of its last one. At each connection to the
+// engine all rows are read again, between the questions for what has changed. Reason: the newest change is the last
+// row, and a revocation must not wait for a million others. A fleet never loses a device, and its numbers only grow.
+// Where it is otherwise, the engine was restored to an earlier time, and the node is in trouble: it would let devices
+// in that were revoked.
 #ifndef GRADSTREAM_SERVER_CLUSTER_FOLLOWED_FLEET_H_
 #define GRADSTREAM_SERVER_CLUSTER_FOLLOWED_FLEET_H_
 
@@ -37,8 +39,8 @@ class FollowedFleet {
   bool on_reply(const EngineReply& reply, uint64_t now_ms);
   // UINT64_MAX: a reply is awaited, or the engine was restored.
   uint64_t next_tick_ms() const { return ticket_ == 0 && trouble_ == NodeTrouble::kNone ? due_ms_ : UINT64_MAX; }
-  // There is another connection to the engine. All rows are read again. Reason: an engine that was restored since may
-  // have come to the same number by other changes.
+  // There is another connection to the engine. What has changed is asked for first, and then all rows are read again.
+  // Reason: an engine that was restored since may have come to the same number by other changes.
   void on_connection();
   // kRestored: it asks nothing any more.
   NodeTrouble trouble() const { return trouble_; }
@@ -50,14 +52,17 @@ class FollowedFleet {
 
   EngineNode& engine_;
   NodeFleet& fleet_;
-  FleetPlace place_;
+  FleetPlace place_;  // behind all rows that were read: changes come there
+  FleetPlace proof_;  // behind those that were read again by this connection
+  FleetPlace asked_;  // from where the call under way reads: one of the two
   EngineTicket ticket_ = 0;
   bool is_old_ = false;           // what is under way was asked by the connection before
   uint64_t known_ = 0;            // the last change whose rows were read: the standby has it
   std::set<std::string> unseen_;  // devices that this reading has not come to yet; some 100 bytes each
-  bool is_whole_ = false;         // it has come to its end, and follows changes
+  bool is_whole_ = false;         // it has come to its end
   NodeTrouble trouble_ = NodeTrouble::kNone;
-  uint64_t due_ms_ = 0;
+  uint64_t due_ms_ = 0;   // of the next call
+  uint64_t poll_ms_ = 0;  // from when on that one asks for changes
   CallPause pause_;
   std::vector<KeyEnd> ends_;
 };

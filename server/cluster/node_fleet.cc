@@ -33,6 +33,20 @@ Objection read_devices(const std::vector<EngineFleetRow>& rows, std::vector<Enro
   return first;
 }
 
+uint32_t& count_of(DeviceState state, WatchedFleet* counts) {
+  switch (state) {
+    case DeviceState::kPending:
+      return counts->pending;
+    case DeviceState::kDisabled:
+      return counts->disabled;
+    case DeviceState::kRevoked:
+      return counts->revoked;
+    case DeviceState::kActive:
+      break;
+  }
+  return counts->active;
+}
+
 }  // namespace
 
 Objection NodeFleet::begin(const std::vector<EngineFleetRow>& rows) {
@@ -65,8 +79,15 @@ Objection NodeFleet::take(const std::vector<EngineFleetRow>& rows, std::vector<K
 
 void NodeFleet::keep(EnrolledDevice device) {
   device_count_ = std::max(device_count_, device.index + 1);
-  std::string name = device.name;
-  devices_.insert_or_assign(std::move(name), std::move(device));
+  const auto [known, is_new] = devices_.try_emplace(device.name);
+  if (is_new || known->second.state != device.state) {
+    ++state_change_count_;
+    ++count_of(device.state, &counts_);
+    if (!is_new) {
+      --count_of(known->second.state, &counts_);
+    }
+  }
+  known->second = std::move(device);
 }
 
 void NodeFleet::end(const EnrolledDevice* before, const EnrolledDevice& after, std::vector<KeyEnd>* ends) {
@@ -103,17 +124,6 @@ std::set<std::string> NodeFleet::names() const {
     all.insert(all.end(), name);
   }
   return all;
-}
-
-WatchedFleet NodeFleet::counts() const {
-  WatchedFleet counts;
-  for (const auto& [name, device] : devices_) {  // nobody else writes
-    ++(device.state == DeviceState::kPending    ? counts.pending
-       : device.state == DeviceState::kDisabled ? counts.disabled
-       : device.state == DeviceState::kRevoked  ? counts.revoked
-                                                : counts.active);
-  }
-  return counts;
 }
 
 std::vector<uint32_t> NodeFleet::take_ended_windows() {

@@ -170,6 +170,7 @@ void NodeServer::end_sessions(const KeyEnd& end) {
 
 // Rounds do not wait for a device that may not come.
 void NodeServer::follow_fleet() {
+  told_.fleet_changes = fleet_.state_change_count();
   feed_.note_fleet(fleet_.counts());
   std::vector<gs_Reason> standings = fleet_.standings();
   if (standings != told_.standings) {
@@ -189,17 +190,14 @@ void NodeServer::take_replies() {
   if (std::exchange(told_.connections, engine_.connection_count()) != engine_.connection_count()) {
     followed_fleet_.on_connection();
   }
-  bool has_fleet_news = false;
   for (const EngineReply& reply : engine_.take_replies()) {
     if (front_.on_reply(reply, now_ms)) {
       note_versions(reply.versions);
-    } else if (followed_fleet_.on_reply(reply, now_ms)) {
-      has_fleet_news = has_fleet_news || !reply.fleet.empty();
-    } else {
+    } else if (!followed_fleet_.on_reply(reply, now_ms)) {
       leader_.on_reply(reply, now_ms);
     }
   }
-  if (has_fleet_news) {
+  if (told_.fleet_changes != fleet_.state_change_count()) {
     follow_fleet();
   }
 }

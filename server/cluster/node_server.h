@@ -102,6 +102,7 @@ class NodeServer : public SessionOwner, public ServedShell {
     uint64_t fences = 0;       // of the front's counters
     uint64_t fenced_ms = 0;    // when the last line of them was
     NodeTrouble trouble = NodeTrouble::kNone;
+    uint64_t fleet_changes = 0;  // the fleet's state_change_count()
     std::vector<gs_Reason> standings;
   };
 

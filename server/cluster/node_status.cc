@@ -10,6 +10,16 @@ namespace {
 
 bool has_reading(const ClusterReading* cluster) { return cluster != nullptr && cluster->read_ms != 0; }
 
+uint64_t age_of(const ClusterReading& cluster, uint64_t now_steady_ms) {
+  return now_steady_ms - std::min(cluster.read_ms, now_steady_ms);
+}
+
+// A run that is over has nobody to lead it.
+bool is_over(const NodeSnapshot& snapshot) {
+  const gs_RunState state = snapshot.run_view == nullptr ? gs_RunState_RUN_STATE_NONE : snapshot.run_view->run_state;
+  return state == gs_RunState_RUN_STATE_FINISHED || state == gs_RunState_RUN_STATE_STOPPED;
+}
+
 std::string node_json(const NodeSnapshot& snapshot) {
   return JsonObject()
       .add("name", snapshot.node)
@@ -23,15 +33,17 @@ std::string node_json(const NodeSnapshot& snapshot) {
       .text();
 }
 
-std::string one_of_cluster(const EngineRunReport& run, const EngineNodeReport& node) {
+// Times are of now: age_ms have gone since the engine was read. Reason: a lease that nobody renews runs out while the
+// engine is away.
+std::string one_of_cluster(const EngineRunReport& run, const EngineNodeReport& node, uint64_t age_ms) {
   return JsonObject()
       .add("name", node.node)
       .add("release", node.release)
-      .raw("seen_ms", node.seen_ms == UINT64_MAX ? "null" : std::to_string(node.seen_ms))
+      .raw("seen_ms", node.seen_ms == UINT64_MAX ? "null" : std::to_string(node.seen_ms + age_ms))
       .add("epoch", node.epoch)
       .add("batch", node.batch)
       .add("open_version", node.open_version)
-      .add("leads", run.leader == node.node && run.lease_ms > 0)
+      .add("leads", run.leader == node.node && run.lease_ms > age_ms)
       .text();
 }
 
@@ -41,16 +53,18 @@ std::string cluster_json(const ClusterReading* cluster, uint64_t now_steady_ms) 
     return "null";
   }
   const EngineRunReport& run = cluster->run;
+  const uint64_t age_ms = age_of(*cluster, now_steady_ms);
+  const auto one = [&](const EngineNodeReport& node) { return one_of_cluster(run, node, age_ms); };
   return JsonObject()
-      .add("age_ms", now_steady_ms - std::min(cluster->read_ms, now_steady_ms))
+      .add("age_ms", age_ms)
       .add("took_ms", cluster->took_ms)
       .add("trouble", cluster->trouble)
       .add("leader", run.leader)
       .add("term", run.term)
-      .add("lease_ms", run.lease_ms)
+      .add("lease_ms", run.lease_ms - std::min(run.lease_ms, age_ms))
       .add("open_version", run.open_version)
       .add("sealed", run.is_sealed)
-      .raw("nodes", json_list(run.nodes, [&run](const EngineNodeReport& node) { return one_of_cluster(run, node); }))
+      .raw("nodes", json_list(run.nodes, one))
       .text();
 }
 
@@ -62,7 +76,8 @@ std::string counters_json(const NodeSnapshot& snapshot) {
 
 }  // namespace
 
-std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const ClusterReading* cluster) {
+std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const ClusterReading* cluster,
+                                      uint64_t now_steady_ms) {
   std::vector<Attention> all;
   if (snapshot.is_in_trouble) {
     all.push_back({"node_trouble", AttentionLevel::kStops, "This node serves the run no more.",
@@ -75,9 +90,9 @@ std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const Cluste
                    "Look at the engine's server, and at the network to it. The node connects again by itself.",
                    "gradstream engine doctor"});
   }
-  const bool is_over = snapshot.run_view != nullptr && snapshot.run_view->run_state == gs_RunState_RUN_STATE_FINISHED;
-  const bool is_told = has_reading(cluster) && cluster->trouble.empty() && snapshot.is_connected;
-  if (is_told && cluster->run.lease_ms == 0 && !is_over) {
+  const bool is_told = has_reading(cluster) && cluster->trouble.empty() && snapshot.is_connected &&
+                       age_of(*cluster, now_steady_ms) <= kLookStaleMs;
+  if (is_told && cluster->run.lease_ms == 0 && !is_over(snapshot)) {  // as read: a leader renews it meanwhile
     all.push_back({"nobody_leads", AttentionLevel::kStops, "No node leads the run, so nobody publishes a version.",
                    "A node takes the lease within seconds. Where none does, look at the log of each node.",
                    "gradstream engine status"});
@@ -88,13 +103,14 @@ std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const Cluste
 std::string node_status_json(const NodeSnapshot& snapshot, const ClusterReading* cluster, const HttpCounters& http,
                              uint32_t after, uint64_t now_steady_ms) {
   WatchSnapshot run = *snapshot.run_view;
-  if (has_reading(cluster) && cluster->run.open_version == run.version) {  // else it counts another version
+  StatusWords words;
+  words.counts_round = has_reading(cluster) && cluster->run.open_version == run.version;
+  if (words.counts_round) {  // else the reading counts another version
     run.round.answers = static_cast<uint32_t>(cluster->run.on_time_count);
     run.round.late = static_cast<uint32_t>(cluster->run.late_count);
   }
-  StatusWords words;
   words.is_ready = snapshot.not_ready.empty();
-  words.attention = attention_json(node_attention(snapshot, cluster));
+  words.attention = attention_json(node_attention(snapshot, cluster, now_steady_ms));
   words.counters = counters_json(snapshot);
   words.more = {{"node", node_json(snapshot)}, {"cluster", cluster_json(cluster, now_steady_ms)}};
   return status_json(run, http, words, after);

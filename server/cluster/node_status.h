@@ -17,8 +17,10 @@
 
 namespace gradstream {
 
-// What needs attention, the worst first: node_trouble, engine_away, nobody_leads. cluster may be null.
-std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const ClusterReading* cluster);
+// What needs attention, the worst first: node_trouble, engine_away, nobody_leads. cluster may be null, and one that is
+// older than kLookStaleMs says nothing of now. now_steady_ms: by the clock of both.
+std::vector<Attention> node_attention(const NodeSnapshot& snapshot, const ClusterReading* cluster,
+                                      uint64_t now_steady_ms);
 
 // snapshot.run_view is there; cluster may be null. after: rounds above this version. now_steady_ms: by the clock of
 // both.

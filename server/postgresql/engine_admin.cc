@@ -1,6 +1,7 @@
 #include "server/postgresql/engine_admin.h"
 
 #include "server/postgresql/engine_schema.h"
+#include "server/postgresql/engine_transfer.h"
 
 namespace gradstream {
 namespace {
@@ -52,6 +53,9 @@ Objection read_nodes(EngineSession& session, EngineRunReport* run) {
   for (size_t i = 0; i < table.row_count(); ++i) {
     EngineNodeReport node;
     node.node = table.text(i, 0);
+    if (node.node == kImportNode) {
+      continue;
+    }
     node.release = table.text(i, 1);
     node.seen_ms = table.flag(i, 2) ? table.number(i, 3) : UINT64_MAX;
     node.epoch = table.number(i, 4);

@@ -38,7 +38,7 @@ struct EngineRunReport {
   uint64_t device_count = 0;            // that have a row
   uint64_t on_time_count = 0;           // updates in the open version ...
   uint64_t late_count = 0;              // ... and into it from older ones
-  std::vector<EngineNodeReport> nodes;  // that ever joined, or had an import's sum
+  std::vector<EngineNodeReport> nodes;  // that ever joined; an import, whose sum has a front, is none
 };
 
 // An engine and its server.

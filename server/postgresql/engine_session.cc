@@ -64,8 +64,7 @@ PGconn* connect_until(const std::string& server, const ServerLists& lists, uint3
 }
 
 // libpq never leaves a server that takes the connection and then says nothing: so each server comes first once.
-PGconn* connect_to_any(const std::string& server, uint32_t deadline_ms) {
-  const SteadyTime end = end_after(deadline_ms);
+PGconn* connect_to_any(const std::string& server, uint32_t deadline_ms, SteadyTime end) {
   const uint32_t share_ms = deadline_ms / kServerShare;
   for (size_t first = 0;; ++first) {
     const ServerLists lists = servers_of(server, first);
@@ -124,6 +123,10 @@ Objection check_engine_address(const std::string& server) {
 
 EngineSession::~EngineSession() { PQfinish(connection_); }
 
+std::chrono::steady_clock::time_point EngineSession::end_of_wait() const {
+  return std::min(end_, end_after(deadline_ms_));
+}
+
 Objection EngineSession::fail_away(const std::string& what, const std::string& remedy) {
   is_away_ = true;
   return "the engine " + what + ": " + words_of(connection_) + ". " + remedy;
@@ -136,7 +139,7 @@ Objection EngineSession::open(const std::string& server) {
   PQfinish(std::exchange(connection_, nullptr));
   is_away_ = is_doubtful_ = false;
   before_wait_();
-  connection_ = connect_to_any(server, deadline_ms_);
+  connection_ = connect_to_any(server, deadline_ms_, end_of_wait());
   if (PQstatus(connection_) != CONNECTION_OK || PQsetnonblocking(connection_, 1) != 0) {
     return fail_away("cannot be reached", "Correct the address, or start the server.");
   }
@@ -168,7 +171,7 @@ Objection EngineSession::ask(const char* statement, const PgParameters& paramete
 // Takes all results of what was sent.
 Objection EngineSession::finish(PgResult* rows, std::string* cell) {
   before_wait_();
-  const SteadyTime end = end_after(deadline_ms_);
+  const SteadyTime end = end_of_wait();
   const std::string remedy = "Look whether its server and its synchronous standby run, and then ask again.";
   if (!send_until(connection_, end)) {
     return fail_away("did not take what was asked", remedy);

@@ -4,6 +4,7 @@
 #ifndef GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SESSION_H_
 #define GRADSTREAM_SERVER_POSTGRESQL_ENGINE_SESSION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +39,8 @@ class EngineSession {
   // Called before each wait, which is the deadline at most. Reason: a service manager counts the silence of a node that
   // asks a slow engine one thing after another.
   void call_before_waits(std::function<void()> before_wait) { before_wait_ = std::move(before_wait); }
+  // From now on each wait ends then too. Reason: several waits in turn may have one end for all.
+  void end_by(std::chrono::steady_clock::time_point end) { end_ = end; }
   // server: as libpq takes it, key=value or a URI. Blocks for the deadline at most, beside libpq's look-up of a name.
   Objection open(const std::string& server);
   // The statements in their order, as one transaction where they begin none. *cell: of the last result that has rows,
@@ -55,12 +58,15 @@ class EngineSession {
   const std::string& refusal() const { return refusal_; }
 
  private:
+  // Of a wait that begins now.
+  std::chrono::steady_clock::time_point end_of_wait() const;
   Objection finish(PgResult* rows, std::string* cell);
   Objection fail_away(const std::string& what, const std::string& remedy);
   Objection fail_refused(const pg_result* result, const std::string& remedy_where_away);
   static void on_notice(void* self, const pg_result* notice);
 
   const uint32_t deadline_ms_;
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   std::function<void()> before_wait_ = [] {};
   pg_conn* connection_ = nullptr;
   bool is_away_ = false;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "server/postgresql/engine_transfer.h"
 #include "server/postgresql/pg_values.h"
 
 namespace gradstream {
@@ -28,10 +29,13 @@ void take_watched_row(PgTable& table, size_t row, EngineRunReport* out) {
   if (!table.flag(row, 5)) {
     return;
   }
-  EngineNodeReport node;
-  node.node = table.text(row, 6);
   out->on_time_count += table.number(row, 7);
   out->late_count += table.number(row, 8);
+  EngineNodeReport node;
+  node.node = table.text(row, 6);
+  if (node.node == kImportNode) {
+    return;
+  }
   node.release = table.text(row, 9);
   node.seen_ms = table.flag(row, 10) ? table.number(row, 11) : UINT64_MAX;
   node.epoch = table.number(row, 12);

@@ -123,7 +123,7 @@ uint64_t PgTable::number(size_t row, size_t column) {
   for (const uint8_t byte : bits) {
     value = value << 8 | byte;
   }
-  if ((bits.size() != 4 && bits.size() != 8) || bits[0] > 0x7f) {
+  if ((bits.size() != 4 && bits.size() != 8) || bits[0] > 0x7f || value == INT64_MAX) {
     is_sound_ = false;
     return 0;
   }

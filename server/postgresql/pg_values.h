@@ -44,7 +44,9 @@ class PgTable {
  public:
   explicit PgTable(const pg_result* result) : result_(result) {}
   size_t row_count() const;
-  uint64_t number(size_t row, size_t column);  // bigint or integer; a negative one is unsound
+  // bigint or integer; a negative one is unsound, and 2^63 - 1 too. Reason: who asks for what comes behind a number
+  // adds one to it, and no parameter has room for more.
+  uint64_t number(size_t row, size_t column);
   bool flag(size_t row, size_t column);
   std::string text(size_t row, size_t column);
   std::span<const uint8_t> bytes(size_t row, size_t column);

@@ -17,7 +17,8 @@ namespace gradstream {
 
 // What a server and a node of a cluster say in words of their own; each is a whole value of JSON.
 struct StatusWords {
-  bool is_ready = false;  // devices get work
+  bool is_ready = false;     // devices get work
+  bool counts_round = true;  // false: nobody knows how many have answered the open round
   std::string attention = "[]";
   std::string counters = "{}";
   std::string refusals = "{}";                            // updates and tasks, by reason

@@ -274,13 +274,14 @@ std::string progress_json(const WatchSnapshot& s) {
       .text();
 }
 
-std::string run_json(const WatchSnapshot& s) {
+std::string run_json(const WatchSnapshot& s, bool counts_round) {
   const RoundProgressView& round = s.round;
+  const auto count_or_null = [&](uint32_t count) { return counts_round ? std::to_string(count) : std::string("null"); };
   const Object open = Object()
                           .add("asked", round.asked)
-                          .add("answers", round.answers)
+                          .raw("answers", count_or_null(round.answers))
                           .add("wanted", round.wanted)
-                          .add("late", round.late)
+                          .raw("late", count_or_null(round.late))
                           .add("partial", round.partial)
                           .add("extensions", round.extensions)
                           .add("opened_ms", round.opened_ms)
@@ -437,7 +438,7 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, const 
                       .raw("attention", words.attention)
                       .add("command_options", s.place.command_options)
                       .raw("pace", json_of(pace_of(s)))
-                      .raw("run", run_json(s))
+                      .raw("run", run_json(s, words.counts_round))
                       .raw("devices", devices.text())
                       .add("silent_after_ms", s.silent_after_ms)
                       .add("sessions", s.sessions)

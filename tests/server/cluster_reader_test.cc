@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "server/base/ports.h"
+
 namespace gradstream {
 namespace {
 
 constexpr uint32_t kRunNumber = 3;
-constexpr uint32_t kNeverMs = 3'600'000;  // no second look within a test
+constexpr uint32_t kNeverMs = 3'600'000;  // no second look within a test, or no end of a wait
 
 // What the looks of a test have come to.
 struct Looks {
@@ -68,6 +70,19 @@ TEST(ClusterReader, ManyWhoLookAreOneQuestionAPeriod) {
     }
   }
   EXPECT_EQ(looks->count, 1U);
+}
+
+// Who asks less often than a look may be made gets the look of now, and not that of the question before.
+TEST(ClusterReader, AReadingOlderThanAPeriodIsWaitedFor) {
+  const auto looks = std::make_shared<Looks>();
+  ClusterReader reader(std::make_unique<FakeLook>(looks), 1, kNeverMs);
+  for (int i = 0; i < 5; ++i) {
+    const auto reading = reader.read(kRunNumber);
+    ASSERT_NE(reading, nullptr);
+    while (steady_ms() <= reading->over_ms + 1) {  // until it is older than a period
+    }
+    EXPECT_GT(reader.read(kRunNumber)->run.term, reading->run.term);
+  }
 }
 
 TEST(ClusterReader, AReadingStaysWhereTheEngineIsAway) {

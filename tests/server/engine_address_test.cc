@@ -1,6 +1,11 @@
 // What an engine's address says of its servers, and of the secrecy of a connection.
 #include "server/postgresql/engine_address.h"
 
+#include <chrono>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +51,16 @@ TEST(EngineSession, SaysBeforeEachWaitThatItWaits) {
   EXPECT_TRUE(session.open("host=/nonexistent dbname=x"));
   EXPECT_TRUE(session.is_away());
   EXPECT_EQ(waits, 1);
+}
+
+// Nobody answers at that port, and the deadline of a wait is longer than any test may take.
+TEST(EngineSession, WaitsNoLongerThanAllWaitsMay) {
+  asio::io_context io;
+  const asio::ip::tcp::acceptor silent(io, {asio::ip::address_v4::loopback(), 0});
+  EngineSession session(3'600'000);
+  session.end_by(std::chrono::steady_clock::now());
+  EXPECT_TRUE(session.open("host=127.0.0.1 dbname=x port=" + std::to_string(silent.local_endpoint().port())));
+  EXPECT_TRUE(session.is_away());
 }
 
 }  // namespace

@@ -257,5 +257,15 @@ TEST_F(EngineMoves, ALeaseThatHasJustRunOutIsOneStill) {
   EXPECT_EQ(call("export", "--close --to " + folder_.file("b.db")).code, kExitOk);
 }
 
+// The last eight bits of that number are those of an active run.
+TEST_F(EngineMoves, AStateOfANewerReleaseIsNoActiveRun) {
+  const PlayedRun played;
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  PgSession(address_).ask("UPDATE gradstream.run SET state = 256");
+  expect_refused(call("export", "--to " + folder_.file("b.db")), kExitDatabase,
+                 "the engine has a row that this release does not read");
+}
+
 }  // namespace
 }  // namespace gradstream

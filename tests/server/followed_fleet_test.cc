@@ -157,6 +157,71 @@ TEST_F(FollowedFleetTest, EachConnectionReadsAllRows) {
   EXPECT_THAT(followed_.take_ends(), IsEmpty());
 }
 
+// A revocation around a fail-over has the highest number, and stands behind all other rows.
+TEST_F(FollowedFleetTest, AChangeComesBeforeAllIsReadAgain) {
+  for (uint32_t index = 0; index < kDevices; ++index) {
+    change(index);
+  }
+  run_for(2 * kFleetPollMs);
+  revoke(kDevices - 1);
+  followed_.on_connection();
+  calls_ = 0;
+  while (refusal_of(kDevices - 1) == PskRefusal::kNone) {
+    ASSERT_LT(calls_, 2 * kDevices);
+    run_for(1);
+  }
+  EXPECT_LE(calls_, 2U) << "the second one is the next of its kind";
+  run_for(2 * kFleetPollMs);
+  EXPECT_GE(calls_, kDevices / 2) << "all rows are read again nevertheless";
+  EXPECT_EQ(followed_.trouble(), NodeTrouble::kNone);
+}
+
+// All rows take longer than a poll: a change that comes meanwhile does not wait for their end.
+TEST_F(FollowedFleetTest, AChangeComesWhileAllIsReadAgain) {
+  FakeEngineOptions options;
+  options.fleet_count_max = 1;
+  options.delay_most_ms = kFleetPollMs / 2;
+  options.deadline_ms = 4 * kFleetPollMs;
+  FakeEngine engine(options);
+  const std::unique_ptr<EngineNode> node = engine.connect("node");
+  FollowedFleet followed(*node, fleet_);
+  uint64_t now_ms = 1;
+  uint32_t calls = 0;
+  const auto run_until = [&](const auto& is_over) {
+    for (const uint64_t end_ms = now_ms + 100 * kFleetPollMs; !is_over() && now_ms < end_ms; ++now_ms) {
+      engine.advance(now_ms);
+      for (const EngineReply& reply : node->take_replies()) {
+        EXPECT_TRUE(followed.on_reply(reply, now_ms));
+        ++calls;
+      }
+      followed.on_tick(now_ms);
+    }
+  };
+  const auto tell = [&](uint32_t index) {
+    const EngineFleetRow row = rows_.rows()[index];
+    engine.change_fleet({0, false, row.number, row.name, row.content});
+  };
+  for (uint32_t round = 0; round < 4; ++round) {  // claims, which a node passes over, make the fleet longer
+    for (uint32_t index = 0; index < kDevices; ++index) {
+      engine.change_fleet({0, true, kDevices * round + index, "claim", {}});
+    }
+  }
+  for (uint32_t index = 0; index < kDevices; ++index) {
+    tell(index);
+  }
+  run_until([&] { return followed.next_tick_ms() != UINT64_MAX && followed.next_tick_ms() > now_ms; });
+  EXPECT_GT(calls, 5 * kDevices) << "all were read";
+  followed.on_connection();
+  calls = 0;
+  run_until([&] { return calls == 3; });
+  ASSERT_TRUE(rows_.database.revoke_device(name_of(0)).is_ok());
+  tell(0);
+  run_until([&] { return refusal_of(0) != PskRefusal::kNone; });
+  EXPECT_EQ(refusal_of(0), PskRefusal::kRevoked);
+  EXPECT_LT(calls, 15U) << "of 26 that read all";
+  EXPECT_EQ(followed.trouble(), NodeTrouble::kNone);
+}
+
 TEST_F(FollowedFleetTest, ARowOfANewerReleaseIsLeftOut) {
   run_for(100);
   EngineFleetRow row = rows_.rows()[1];

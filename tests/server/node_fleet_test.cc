@@ -68,6 +68,20 @@ TEST_F(NodeFleetTest, ADeviceThatIsBarredLosesItsSessions) {
   EXPECT_EQ(ends_.size(), 2U) << "a row that is the same ends nothing";
 }
 
+// Walks of a million devices follow a change of state alone.
+TEST_F(NodeFleetTest, RowsThatSayNothingNewChangeNoState) {
+  const uint64_t before = fleet_.state_change_count();
+  ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), kNowMs + 100).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_EQ(fleet_.state_change_count(), before) << "a key is no state";
+  ASSERT_TRUE(rows_.database.set_device_state("cellar", DeviceState::kActive).is_ok());
+  ASSERT_TRUE(rows_.database.add_device("kitchen", fleet_key(4), kNowMs, DeviceState::kPending).is_ok());
+  ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));
+  EXPECT_EQ(fleet_.state_change_count(), before + 2);
+  EXPECT_EQ(fleet_.counts().active, 2U);
+  EXPECT_EQ(fleet_.counts().pending, 1U);
+}
+
 TEST_F(NodeFleetTest, AReplacedKeyCountsForItsWindow) {
   ASSERT_TRUE(rows_.database.rotate_key("attic", fleet_key(3), kNowMs + 100).is_ok());
   ASSERT_FALSE(fleet_.take(rows_.rows(), &ends_));

@@ -52,7 +52,7 @@ struct Example {
   std::vector<std::string> needs(const ClusterReading* reading) {
     node.run_view = std::make_shared<const WatchSnapshot>(view);
     std::vector<std::string> ids;
-    for (const Attention& one : node_attention(node, reading)) {
+    for (const Attention& one : node_attention(node, reading, kNowMs)) {
       ids.push_back(one.id);
     }
     return ids;
@@ -93,10 +93,11 @@ TEST(NodeStatus, AllNodesAreThereAndOneLeads) {
   EXPECT_EQ(status["node"]["leads"], false);
   const nlohmann::json& cluster = status["cluster"];
   EXPECT_EQ(cluster["age_ms"], 700);
+  EXPECT_EQ(cluster["lease_ms"], 1700) << "of now";
   EXPECT_EQ(cluster["leader"], "node-2");
   EXPECT_EQ(cluster["term"], 4);
   ASSERT_EQ(cluster["nodes"].size(), 2U);
-  EXPECT_EQ(cluster["nodes"][0]["seen_ms"], 600);
+  EXPECT_EQ(cluster["nodes"][0]["seen_ms"], 1300) << "of now";
   EXPECT_EQ(cluster["nodes"][0]["leads"], false);
   EXPECT_TRUE(cluster["nodes"][1]["seen_ms"].is_null());
   EXPECT_EQ(cluster["nodes"][1]["leads"], true);
@@ -104,12 +105,39 @@ TEST(NodeStatus, AllNodesAreThereAndOneLeads) {
   EXPECT_EQ(example.status(&example.cluster)["cluster"]["nodes"][1]["leads"], false) << "its lease is over";
 }
 
+// While the engine is away, nothing else is read.
+TEST(NodeStatus, ALeaseRunsOutAsTheReadingAges) {
+  Example example;
+  example.cluster.read_ms = kNowMs - example.cluster.run.lease_ms + 1;
+  nlohmann::json cluster = example.status(&example.cluster)["cluster"];
+  EXPECT_EQ(cluster["lease_ms"], 1);
+  EXPECT_EQ(cluster["nodes"][1]["leads"], true);
+  example.cluster.read_ms = 1;
+  cluster = example.status(&example.cluster)["cluster"];
+  EXPECT_EQ(cluster["lease_ms"], 0);
+  EXPECT_EQ(cluster["nodes"][1]["leads"], false);
+  EXPECT_EQ(cluster["nodes"][0]["seen_ms"], 600 + kNowMs - 1);
+  EXPECT_TRUE(cluster["nodes"][1]["seen_ms"].is_null()) << "never is never";
+  EXPECT_TRUE(example.needs(&example.cluster).empty()) << "a leader may have renewed it";
+}
+
+TEST(NodeStatus, AnOldReadingDoesNotSayThatNobodyLeads) {
+  Example example;
+  example.cluster.run.lease_ms = 0;
+  example.cluster.read_ms = kNowMs - kLookStaleMs;
+  EXPECT_EQ(example.needs(&example.cluster), std::vector<std::string>{"nobody_leads"});
+  --example.cluster.read_ms;
+  EXPECT_TRUE(example.needs(&example.cluster).empty());
+}
+
 TEST(NodeStatus, AnswersAreThoseOfTheVersionThatStandsHere) {
   Example example;
   EXPECT_EQ(example.status(&example.cluster)["run"]["round"]["answers"], 7);
   EXPECT_EQ(example.status(&example.cluster)["run"]["round"]["late"], 1);
   example.cluster.run.open_version = 42;
-  EXPECT_EQ(example.status(&example.cluster)["run"]["round"]["answers"], 0);
+  EXPECT_TRUE(example.status(&example.cluster)["run"]["round"]["answers"].is_null());
+  EXPECT_TRUE(example.status(&example.cluster)["run"]["round"]["late"].is_null());
+  EXPECT_TRUE(example.status(nullptr)["run"]["round"]["answers"].is_null()) << "nobody has said it";
 }
 
 TEST(NodeStatus, WhatStopsIsSaidWithItsRemedy) {
@@ -117,8 +145,10 @@ TEST(NodeStatus, WhatStopsIsSaidWithItsRemedy) {
   EXPECT_TRUE(example.needs(&example.cluster).empty());
   example.cluster.run.lease_ms = 0;
   EXPECT_EQ(example.needs(&example.cluster), std::vector<std::string>{"nobody_leads"});
-  example.view.run_state = gs_RunState_RUN_STATE_FINISHED;
-  EXPECT_TRUE(example.needs(&example.cluster).empty()) << "a run that is over has nobody to lead it";
+  for (const gs_RunState state : {gs_RunState_RUN_STATE_FINISHED, gs_RunState_RUN_STATE_STOPPED}) {
+    example.view.run_state = state;
+    EXPECT_TRUE(example.needs(&example.cluster).empty()) << "a run that is over has nobody to lead it";
+  }
   example.node.is_connected = false;
   example.node.engine_trouble = "It refuses.";
   example.node.is_in_trouble = true;

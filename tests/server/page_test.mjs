@@ -420,6 +420,10 @@ const parts = {
     await can((answer) => ({...answer, node: NODE, cluster: null}));
     await askNow();
     await seen('#nodes-line', /^The engine has not said yet who the nodes are\.$/);
+    await can((answer) => ({...answer, node: NODE, cluster: null, run: {...answer.run, state: 'active',
+      round: {...answer.run.round, answers: null, wanted: 12, late: null}}}));
+    await askNow();
+    await seen('[data-figure=round]', /\u2013 of 12/);
     await can((answer) => ({...answer, node: NODE, cluster: CLUSTER}));
     await page.reload();
     await seen('#nodes-line', /^3 nodes joined this run\. node-2 leads, in term 4\. .* 2.s ago, within 3\.0.ms\.$/);
@@ -437,7 +441,10 @@ const parts = {
     await axe('nodes');
     await can((answer) => ({...answer, node: NODE, cluster: {...CLUSTER, lease_ms: 0, trouble: 'It is away.'}}));
     await askNow();
-    await seen('#nodes-line', /No node leads\. .* It is away\.$/);
+    await seen('#nodes-line', /Nobody knows who leads now\. .* It is away\.$/);
+    await can((answer) => ({...answer, node: NODE, cluster: {...CLUSTER, lease_ms: 0}}));
+    await askNow();
+    await seen('#nodes-line', /No node leads\. /);
     await page.unroute(STATUS);
     await page.reload();
     await seen('#fleet', /Fleet/);

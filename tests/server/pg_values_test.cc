@@ -72,7 +72,9 @@ TEST(PgTable, ReadsItsRow) {
 }
 
 TEST(PgTable, IsUnsoundWhereAValueIsAnother) {
-  const Result result = row_of({bytes_of({-1, 0, 0, 0}), bytes_of({0, 0, 1}), bytes_of({1, 1})});
+  const Result result =
+      row_of({bytes_of({-1, 0, 0, 0}), bytes_of({0, 0, 1}), bytes_of({1, 1}),
+              bytes_of({127, -1, -1, -1, -1, -1, -1, -1}), bytes_of({127, -1, -1, -1, -1, -1, -1, -2})});
   const auto reads_soundly = [&result](auto read) {
     PgTable table(result.get());
     read(table);
@@ -82,7 +84,10 @@ TEST(PgTable, IsUnsoundWhereAValueIsAnother) {
   EXPECT_FALSE(reads_soundly([](PgTable& table) { EXPECT_EQ(table.number(0, 1), 0U); })) << "three bytes";
   EXPECT_FALSE(reads_soundly([](PgTable& table) { EXPECT_FALSE(table.flag(0, 2)); })) << "two bytes";
   EXPECT_FALSE(reads_soundly([](PgTable& table) { EXPECT_TRUE(table.bytes(1, 0).empty()); })) << "no such row";
-  EXPECT_FALSE(reads_soundly([](PgTable& table) { EXPECT_TRUE(table.bytes(0, 3).empty()); })) << "no such column";
+  EXPECT_FALSE(reads_soundly([](PgTable& table) { EXPECT_EQ(table.number(0, 3), 0U); })) << "none comes behind it";
+  EXPECT_TRUE(reads_soundly([](PgTable& table) { PgParameters().number(table.number(0, 4) + 1); }))
+      << "one comes behind it";
+  EXPECT_FALSE(reads_soundly([](PgTable& table) { EXPECT_TRUE(table.bytes(0, 5).empty()); })) << "no such column";
 }
 
 }  // namespace

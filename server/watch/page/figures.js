@@ -19,10 +19,12 @@ export function showFigures(view, now) {
       roundsNote(run), run.has_version && run.round_count > 0 ? [run.rounds_done, run.round_count] : null);
   showPace(view.status, now);
   const isBuffer = run.parameters.buffer_size > 0;
+  const isCounted = round.answers !== null;  // else what the engine said last is of another version
   const answers = round.answers + (isBuffer ? round.late : 0);
   const isOpen = run.has_version && !isOver(run);
-  put('round', 'Open version', isOpen ? `${count(answers)} of ${count(round.wanted)}` : NONE, roundNote(run, now),
-      isOpen ? [answers, round.wanted] : null);
+  put('round', 'Open version',
+      isOpen ? `${isCounted ? count(answers) : NONE} of ${count(round.wanted)}` : NONE, roundNote(run, now),
+      isOpen && isCounted ? [answers, round.wanted] : null);
   put('devices', 'Devices', count(view.status.devices.active), devicesNote(view));
   put('bytes', 'From devices', bytes(c.wire_bytes_received), `${bytes(c.wire_bytes_sent)} to them`);
 }

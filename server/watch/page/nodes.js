@@ -42,7 +42,8 @@ export class Nodes {
 function lineOf(cluster) {
   if (!cluster) return 'The engine has not said yet who the nodes are.';
   const {leader, lease_ms: lease, term, nodes} = cluster;
-  const who = leader && lease > 0 ? `${leader} leads, in term ${count(term)}.` : 'No node leads.';
+  const who = leader && lease > 0 ? `${leader} leads, in term ${count(term)}.`
+      : cluster.trouble ? 'Nobody knows who leads now.' : 'No node leads.';
   const read = `The engine said this ${age(cluster.age_ms)} ago, within ${duration(cluster.took_ms)}.`;
   return [`${plural(nodes.length, 'node')} joined this run.`, who, read, cluster.trouble].filter(Boolean).join(' ');
 }
