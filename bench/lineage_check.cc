@@ -6,13 +6,15 @@
 #include <string_view>
 
 #include "runtime/base/crc32c.h"
+#include "server/program/config.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
 namespace {
 
-// Of every device of gradstream-load, as its Hello says. Clients that train have more, which counts nowhere where each
-// update has the same weight.
+// Of every device of gradstream-load, as its Hello says. Clients that train have more, which counts nowhere: updates
+// have the same weight (take_run_source() asks for it).
 constexpr uint32_t kLoadSampleCount = 1;
 constexpr std::string_view kAckBegin = "event=ack";
 
@@ -31,6 +33,19 @@ std::string name_of(const LineageAck& ack) {
          " version=" + std::to_string(ack.version);
 }
 
+// Why records tell too little of a run that several nodes may train.
+Objection check_records(const RunParameters& parameters) {
+  if (parameters.has_memory()) {
+    return "with correction_form memory or unbiased no sum stands for the updates of a version, and the checker "
+           "compares sums; check a run with correction_form local or none";
+  }
+  if (parameters.fold->fold_weight == FoldWeight::kSampleCount) {
+    return "with fold_weight sample_count an update weighs by its device's samples, which no record has; check a run "
+           "with fold_weight uniform";
+  }
+  return {};
+}
+
 // Of the update, as the device has sent it.
 std::vector<float> values_of(const RunParameters& parameters, const LineageAck& ack) {
   if (!ack.values.empty()) {
@@ -44,6 +59,14 @@ std::vector<float> values_of(const RunParameters& parameters, const LineageAck& 
 }
 
 }  // namespace
+
+Objection take_run_source(const std::string& text, RunParameters* out) {
+  if (const Objection objection = parse_run_source(text, out)) {
+    return objection.sentence + "use the release that wrote it";
+  }
+  const Objection objection = check_cluster_run(*out);
+  return objection ? objection : check_records(*out);
+}
 
 // ---- The records ----
 

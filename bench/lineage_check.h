@@ -24,7 +24,7 @@ struct LineageSource {
     PublishedVersion published;
     std::optional<uint32_t> update_count;  // that the keeper counted into it; none: it does not say
   };
-  RunParameters parameters;
+  RunParameters parameters;       // that take_run_source() has taken
   std::vector<Version> versions;  // from 1, in their order
   std::vector<DeviceRow> rows;    // by enrolment index
   std::vector<PartialSum> sums;   // of the open version
@@ -41,6 +41,10 @@ struct LineageFigures {
   uint64_t digests_wrong = 0;  // of these and the sum of the open one: the records come to another model
   bool is_sound() const { return lost + doubled + unrecorded + foreign + digests_wrong == 0; }
 };
+
+// The keys of a run as its keeper has them. Objects to a run whose rule does not merge, or keeps updates in place of
+// sums: its sums cannot be compared. Objects to a fold that weighs samples too, of which the records tell nothing.
+Objection take_run_source(const std::string& text, RunParameters* out);
 
 // read() for each file, then check() once.
 class LineageCheck {

@@ -7,20 +7,12 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/base/status.h"
-#include "server/program/config.h"
 
 namespace gradstream {
 
 void assert_failed(const char* file, int line) {
   std::fprintf(stderr, "gradstream-lineage: %s:%d: assertion failed\n", file, line);
   std::abort();
-}
-
-Objection take_run_source(const std::string& text, RunParameters* out) {
-  if (const Objection objection = parse_run_source(text, out)) {
-    return objection.sentence + "use the release that wrote it";
-  }
-  return check_cluster_run(*out);
 }
 
 int run_lineage_program(const char* name, const char* place_help, ReadLineageSource read_source, int argc,

@@ -12,9 +12,6 @@ namespace gradstream {
 // Reads the run at `place`, as the program's option says it. An objection says why there is none to be checked.
 using ReadLineageSource = Objection (*)(const std::string& place, LineageSource* out);
 
-// The keys of a run as its keeper has them. Objects to a run whose rule does not merge: its sums cannot be compared.
-Objection take_run_source(const std::string& text, RunParameters* out);
-
 // `name PLACE FILE...`: a line for each fault, and a line `result: ...`. Exit status 1: there is a fault. 2: there is
 // nothing to be checked, and standard error says why.
 int run_lineage_program(const char* name, const char* place_help, ReadLineageSource read_source, int argc, char** argv);

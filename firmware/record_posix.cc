@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "firmware/fail_posix.h"
@@ -18,6 +19,7 @@ namespace gradstream {
 namespace {
 
 constexpr mode_t kOwnersAlone = 0600;
+constexpr mode_t kOthersRights = S_IRWXG | S_IRWXO;
 
 // As they were folded, in f32. Empty: an update that has no values, as those of the stages before training.
 std::vector<uint8_t> value_bytes(const StoredUpload& update, std::span<const uint8_t> bytes) {
@@ -54,6 +56,25 @@ std::string line_of(uint32_t device, const StoredUpload& update, const std::vect
   return line + "\n";
 }
 
+bool is_ordinary(const struct stat& info) { return S_ISREG(info.st_mode); }
+
+// Why no file was opened at this path. ENXIO is a pipe that nobody reads, or a socket; else the disk is gone.
+int cause_of(int error, const std::string& path) {
+  struct stat info = {};
+  return error == ENXIO && ::lstat(path.c_str(), &info) == 0 && !is_ordinary(info) ? ESPIPE : error;
+}
+
+const char* remedy_of(int cause) {
+  switch (cause) {
+    case ELOOP:
+      return "name the file itself, and no link to it";
+    case ESPIPE:
+      return "name a file that is not there yet";
+    default:
+      return "name a file in a folder that is there";
+  }
+}
+
 }  // namespace
 
 UpdateRecord::~UpdateRecord() {
@@ -62,10 +83,28 @@ UpdateRecord::~UpdateRecord() {
   }
 }
 
+// O_NONBLOCK: nobody waits for the reader of a pipe. O_CREAT gives a mode to new files alone.
 int UpdateRecord::open(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
   path_ = path;
-  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kOwnersAlone);
-  return file_ >= 0 ? 0 : errno;
+  const int file = ::open(path.c_str(), kFlags, kOwnersAlone);
+  if (file < 0) {
+    return cause_of(errno, path);
+  }
+  struct stat info = {};
+  int cause = ::fstat(file, &info) == 0 ? 0 : errno;
+  if (cause == 0 && !is_ordinary(info)) {
+    cause = ESPIPE;
+  }
+  if (cause == 0 && (info.st_mode & kOthersRights) != 0) {
+    cause = kRecordOfOthers;
+  }
+  if (cause != 0) {
+    (void)::close(file);
+    return cause;
+  }
+  file_ = file;
+  return 0;
 }
 
 void UpdateRecord::tell(void* self, uint32_t device, const StoredUpload& update, std::span<const uint8_t> bytes,
@@ -93,8 +132,14 @@ int open_record(const std::string& path, UpdateRecord* record, ClientMainOptions
   if (path.empty()) {
     return kExitOk;
   }
-  if (const int cause = record->open(path); cause != 0) {
-    return fail_path(kExitUsage, cause, path, "write the record", "name a file in a folder that is there");
+  const int cause = record->open(path);
+  if (cause == kRecordOfOthers) {
+    return fail(kExitUsage, "cannot write the record " + path +
+                                ": others have rights on the file, and updates tell of the data; chmod 600 " + path +
+                                ", or name a file that is not there yet");
+  }
+  if (cause != 0) {
+    return fail_path(kExitUsage, cause, path, "write the record", remedy_of(cause));
   }
   options->judged = &record->listener();
   return kExitOk;

@@ -11,6 +11,9 @@
 
 namespace gradstream {
 
+// A cause beside errno: users beside the owner have rights on the file.
+inline constexpr int kRecordOfOthers = -1;
+
 // Lines as of bench/lineage.h, with the values of the update behind them: values=HEX, f32, little-endian. Whoever reads
 // them knows what the server knows of the device's data, so that the file is its owner's alone.
 class UpdateRecord {
@@ -20,7 +23,8 @@ class UpdateRecord {
   UpdateRecord(const UpdateRecord&) = delete;
   UpdateRecord& operator=(const UpdateRecord&) = delete;
 
-  // Goes on behind what the file has; it is made with mode 600. 0, or the cause (errno).
+  // Goes on behind what the file has. A new file gets mode 600; one that is there must have no right of others. 0, or
+  // the cause (errno; ESPIPE: no ordinary file; ELOOP: a link), or kRecordOfOthers. Waits for nobody.
   int open(const std::string& path);
   // Adds a line for each update that it is told of. It outlives the device.
   const JudgedUpdates& listener() const { return listener_; }
@@ -36,7 +40,8 @@ class UpdateRecord {
   bool is_broken_ = false;
 };
 
-// --record; an empty path: there is none. 0, or the exit status of a file that cannot be written, which is logged.
+// --record; an empty path: there is none. 0, or the exit status of a file that cannot be written or that others may
+// read, which is logged.
 int open_record(const std::string& path, UpdateRecord* record, ClientMainOptions* options);
 
 }  // namespace gradstream

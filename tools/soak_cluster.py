@@ -23,10 +23,13 @@ devices were told, by the rules of one server. It compares digests, and what eac
                      longest
   leader_back_ms     from the death of a leader to the next version, the longest
   engine_back_ms     from the moment when there are a primary and a standby again to the next Ack, the longest
-  returns_cut        returns of devices that had not come when the next fault did, and are in no time above
+  returns, returns_cut
+                     returns of devices, and those of them that had not come when the next fault did. These are in no
+                     time above
 
 Without root, or where no namespaces can be made, everything listens on 127.0.0.1, and nothing is cut off. Times count
-on a quiet machine alone, and are judged by --judge-times.
+on a quiet machine alone, and are judged by --judge-times. It also fails a soak that cut more than a tenth of the
+returns.
 
 --asynchronous takes an asynchronous standby, whose receiver stands still before the primary dies. Acknowledged updates
 are lost then, and the checker must find them.
@@ -73,6 +76,7 @@ LOOK_SECONDS = 0.05    # between two looks at a port
 TOKEN = "0123456789abcdef" * 4  # of the HTTP ports, which nobody outside sees
 LEASE_SECONDS = 10     # that an export waits for a leader to come back
 NODE_BACK_MS_MAX, LEADER_BACK_MS_MAX, ENGINE_BACK_MS_MAX = 2000, 4000, 2000
+CUT_SHARE_MAX = 0.1    # of the returns; beyond it node_back_ms is of too few of them to be judged
 HAPROXY = """
 global
   log stderr format raw local0
@@ -513,6 +517,8 @@ def judge(play, arguments, drained, found):
              "leader_back_ms": (1000 * max(play.leader_back_s, default=0), LEADER_BACK_MS_MAX),
              "engine_back_ms": (1000 * longest_silence(acks, play.engine_back_from), ENGINE_BACK_MS_MAX)}
     late = [name for name, (value, most) in times.items() if value > most]
+    cut = sum(is_cut(one, play.faults) for one in returns)
+    late += ["returns_cut"] if cut > CUT_SHARE_MAX * len(returns) else []
     wrong = [name for name in ("lost", "doubled", "unrecorded", "foreign", "digests_wrong") if found[name] != "0"]
     wrong += ["pending"] if drained["pending"] != "0" or drained["recorded"] != "1" else []
     accepted = play.cluster.clients.read_accepted()
@@ -527,7 +533,7 @@ def judge(play, arguments, drained, found):
     text += " ".join(f"{name}={found[name]}" for name in ("acked", "refused", "versions", "lost", "doubled",
                                                           "unrecorded", "foreign", "digests_wrong"))
     text += "".join(f" {name}={value:.0f}" for name, (value, _) in times.items())
-    text += f" returns_cut={sum(is_cut(one, play.faults) for one in returns)}"
+    text += f" returns={len(returns)} returns_cut={cut}"
     text += f" late={','.join(late) or 'none'} namespaces={int(play.cluster.network.can_cut)}"
     is_well = not wrong and not (late and arguments.judge_times)
     return is_well, f"{text} wrong={','.join(wrong) or 'none'}"

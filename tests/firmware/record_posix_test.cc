@@ -8,14 +8,17 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "bench/lineage.h"
 #include "runtime/base/crc32c.h"
 #include "tests/support/client_support.h"
 #include "tests/support/fake_link.h"
+#include "tests/support/fake_port.h"
 #include "tests/support/fake_server.h"
 
 namespace gradstream {
@@ -23,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 class RecordPosix : public testing::Test {
  protected:
@@ -101,6 +105,52 @@ TEST_F(RecordPosix, WithoutAPathNobodyIsTold) {
   EXPECT_EQ(open_record("", &record, &options), kExitOk);
   EXPECT_EQ(options.judged, nullptr);
   EXPECT_EQ(record.open((folder_ / "none" / "record").string()), ENOENT);
+}
+
+// Its updates tell of the data, and O_CREAT sets no mode of a file that is there.
+TEST_F(RecordPosix, AFileThatOthersMayReadIsRefused) {
+  for (const mode_t mode : {0640U, 0604U, 0610U, 0620U}) {
+    std::ofstream(path()) << "event=ack\n";
+    ASSERT_EQ(::chmod(path().c_str(), mode), 0);
+    UpdateRecord record;
+    ClientMainOptions options;
+    fake_port().lines.clear();
+    EXPECT_EQ(open_record(path(), &record, &options), kExitUsage) << mode;
+    EXPECT_EQ(options.judged, nullptr);
+    EXPECT_THAT(fake_port().lines, ElementsAre(HasSubstr("chmod 600 " + path() + ", or name a file"))) << mode;
+    EXPECT_THAT(lines(), ElementsAre("event=ack")) << "it is as it was";
+  }
+  ASSERT_EQ(::chmod(path().c_str(), 0600), 0);
+  UpdateRecord record;
+  EXPECT_EQ(record.open(path()), 0);
+}
+
+// The client would wait for the reader of a pipe, and write where a link of another user leads.
+TEST_F(RecordPosix, WhatIsNoOrdinaryFileIsRefused) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  for (const bool has_reader : {false, true}) {
+    const int reader = has_reader ? ::open(path().c_str(), O_RDONLY | O_NONBLOCK) : -1;
+    ASSERT_EQ(reader >= 0, has_reader);
+    UpdateRecord record;
+    ClientMainOptions options;
+    fake_port().lines.clear();
+    EXPECT_EQ(open_record(path(), &record, &options), kExitUsage) << has_reader;
+    EXPECT_THAT(fake_port().lines, ElementsAre(HasSubstr("no ordinary file; name a file that is not there yet")));
+    if (has_reader) {
+      ::close(reader);
+    }
+  }
+  const std::string link = (folder_ / "link").string();
+  const fs::path behind = folder_ / "behind";
+  fs::create_symlink(behind, link);
+  UpdateRecord record;
+  ClientMainOptions options;
+  fake_port().lines.clear();
+  EXPECT_EQ(open_record(link, &record, &options), kExitUsage);
+  EXPECT_THAT(fake_port().lines, ElementsAre(HasSubstr("name the file itself")));
+  EXPECT_FALSE(fs::exists(behind));
+  EXPECT_EQ(record.open(folder_.string()), EISDIR);
+  EXPECT_EQ(record.open("/dev/null"), ESPIPE);
 }
 
 // Of each update that the server has judged, with the values that it has folded.

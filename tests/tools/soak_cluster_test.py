@@ -67,14 +67,14 @@ def check_devices(path):
     check(devices.lost_before(9) == ["4"], "device 4 does not come back")
 
 
-def judged(path, found=None, drained=None, leader_back_s=1.0, differing=(), accepted=(3, 2),
+def judged(path, found=None, drained=None, leader_back_s=1.0, differing=(), accepted=(3, 2), faults=tuple(FAULTS),
            **asked):
     """As judge() of a play with this record."""
     clients = types.SimpleNamespace(read_accepted=lambda: dict(enumerate(accepted)))
     cluster = types.SimpleNamespace(record=path, clients=clients,
                                     versions=types.SimpleNamespace(differing=list(differing)),
                                     network=types.SimpleNamespace(can_cut=True))
-    play = types.SimpleNamespace(cluster=cluster, faults=FAULTS, leader_back_s=[leader_back_s], engine_back_from=[4])
+    play = types.SimpleNamespace(cluster=cluster, faults=faults, leader_back_s=[leader_back_s], engine_back_from=[4])
     arguments = argparse.Namespace(devices=4, clients=2, seed=1, asynchronous=False, judge_times=False)
     vars(arguments).update(asked)
     return soak_cluster.judge(play, arguments, {"pending": "0", "recorded": "1", **(drained or {})},
@@ -84,7 +84,7 @@ def judged(path, found=None, drained=None, leader_back_s=1.0, differing=(), acce
 def check_judge(path):
     is_well, text = judged(path)
     check(is_well and "kills=1" in text and "pauses=1" in text and "wrong=none" in text, text)
-    check("node_back_ms=200 leader_back_ms=1000 engine_back_ms=750 returns_cut=0 late=none" in text, text)
+    check("node_back_ms=200 leader_back_ms=1000 engine_back_ms=750 returns=3 returns_cut=0 late=none" in text, text)
     for name in ("lost", "doubled", "unrecorded", "foreign", "digests_wrong"):
         is_well, text = judged(path, {name: "1"})
         check(not is_well and f"wrong={name}" in text, text)
@@ -101,6 +101,20 @@ def check_judge(path):
     check(not judged(path, asynchronous=True)[0], "no loss of an asynchronous standby is found")
 
 
+def check_cut(path):
+    """Returns that the next fault cut are in no time, so that a tenth of them at most may be cut."""
+    for cut, whole in ((1, 9), (2, 9)):
+        lines = [f"event=lost device={device} at_ms=1000 wait_ms=0\nevent=back device={device} at_ms={at}\n"
+                 for device, at in enumerate([4000] * cut + [1100] * whole)]
+        acks = [line for line in RECORD.splitlines(keepends=True) if line.startswith("event=ack")]
+        path.write_text("".join([acks[0], *lines, acks[1]]), encoding="ascii")
+        faults = (FAULTS[0], Fault("pause", 3))
+        is_well, text = judged(path, faults=faults, judge_times=True)
+        check(f" returns={cut + whole} returns_cut={cut} " in text, text)
+        check(is_well == (cut == 1) and ("late=returns_cut" in text) == (cut == 2), text)
+        check(judged(path, faults=faults)[0], "they fail where times are judged alone")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="gradstream-soak-cluster-") as folder:
         path = pathlib.Path(folder) / "record"
@@ -108,6 +122,7 @@ def main():
         check_devices(path)
         check_record(path)
         check_judge(path)
+        check_cut(path)
     return 0
 
 
