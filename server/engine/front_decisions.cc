@@ -193,6 +193,7 @@ void Front::decide(Decision decision) {
     }
   }
   devices_.at(device).is_busy = true;
+  gathered_bytes_ += decision.update_bytes;
   gathered_.insert_or_assign(device, std::move(decision));
 }
 
@@ -370,6 +371,7 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
   follow_update(record, {staleness_share(run.parameters, record), !run.asks_everybody, false}, &decision->change.row);
   if (run_.keeps_updates()) {
     follow_memory(record, &decision->change.row.memory);
+    decision->update_bytes = kept_bytes(values_.size());
   }
   decision->is_late = upload.base_version < run.version;
   decision->is_on_time = !decision->is_late;
