@@ -49,6 +49,11 @@ void follow_memory(const JournalRecord& update, RowMemory* memory) {
   memory->last = {update.base_version(), update.version()};
 }
 
+// As one server finds by its memory. Here the row alone has what batches before this one have brought.
+bool is_older_update(const RowMemory& memory, const Upload& upload) {
+  return memory.last.base_version != kNoVersion && upload.base_version <= memory.last.base_version;
+}
+
 }  // namespace
 
 // What the front knows of the run is durable: it was read from the engine. Rows have no records.
@@ -354,6 +359,9 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
   }
   if (fault != gs_Reason_REASON_NONE) {
     return fault;
+  }
+  if (run_.keeps_updates() && is_older_update(device.row.memory, upload)) {
+    return gs_Reason_REASON_OLDER_UPDATE;
   }
   FoldInput input = fold_input(run, decision->change.device, device.row, device.session.sample_count, upload, values_);
   input.inverse_participation = ledger.inverse_participation(decision->change.device, device.row.tally.rounds_joined);
