@@ -105,8 +105,9 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   PgTable open(rows.get());
   out->open_version = static_cast<uint32_t>(open.number(0, 0));
   out->leader = open.text(0, 1);
-  out->state = static_cast<EngineRunState>(open.number(0, 2));
-  if (!open.is_sound() || out->state > EngineRunState::kStopped) {
+  const uint64_t state = open.number(0, 2);
+  out->state = static_cast<EngineRunState>(state);
+  if (!open.is_sound() || state > static_cast<uint64_t>(EngineRunState::kStopped)) {
     return kUnread;
   }
   run.number(out->open_version);

@@ -144,6 +144,7 @@ TEST_F(EngineRunStates, AStateOfANewerReleaseIsRefused) {
   PgSession(address_).ask("UPDATE gradstream.run SET state = 9");
   expect_told(run_verb("pause"), kExitDatabase, "the engine has a run that this release does not read");
   EXPECT_EQ(state(), "9");
+  expect_told(call("status", ""), kExitDatabase, "the engine has a run that this release does not read");
 }
 
 }  // namespace
