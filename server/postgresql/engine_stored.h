@@ -46,6 +46,7 @@ class EngineReader {
   Objection read_rows(EngineStored* out);
   Objection read_open_version(EngineStored* out);
   Objection read_updates(EngineStored* out);
+  Objection read_updates_from(UpdatePlace* from, EngineStored* out, bool* has_more);
 
   EngineSession& session_;
   const EngineDurability durability_;
