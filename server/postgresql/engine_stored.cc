@@ -108,7 +108,7 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   run.number(run_);
   if (Objection objection =
           session_.ask("SELECT open_version, CASE WHEN lease_until > clock_timestamp() - interval '10 s' THEN leader "
-                       "ELSE '' END, state FROM gradstream.run WHERE run = $1::bigint",
+                       "ELSE '' END, state, is_sealed FROM gradstream.run WHERE run = $1::bigint",
                        run, &rows)) {
     return objection;
   }
@@ -117,6 +117,7 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   out->leader = open.text(0, 1);
   const uint64_t state = open.number(0, 2);
   out->state = static_cast<EngineRunState>(state);
+  out->is_sealed = open.flag(0, 3);
   if (!open.is_sound() || state > static_cast<uint64_t>(EngineRunState::kStopped)) {
     return kUnread;
   }

@@ -87,6 +87,9 @@ TEST_F(EngineRunStates, APausedRunGoesInAndComesBack) {
   EXPECT_EQ(state(), "1");
   expect_told(call("export", "--to " + folder_.file("b.db")), kExitDatabase,
               "no node publishes it while the run is not active: close it with --close");
+  PgSession(address_).ask("UPDATE gradstream.run SET is_sealed = true");
+  expect_told(call("export", "--to " + folder_.file("b.db")), kExitDatabase,
+              "that version is sealed: start a node, which publishes it, or close it with --close");
   EXPECT_EQ(exported_state(), StoredRunState::kPaused);
 }
 
