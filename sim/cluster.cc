@@ -62,6 +62,7 @@ FakeEngineOptions engine_options(const ClusterOptions& options, uint32_t schedul
   engine.lost_odds = kEngineFaultOdds;
   engine.fault_bits = call_faults(options.sim.fault_bits);
   engine.lease_ms = kLeaseMs;
+  engine.takes_again = options.plant == ClusterPlant::kNoResolve;    // a batch that is in comes once more
   engine.checks_holder = options.plant != ClusterPlant::kStaleTerm;  // else no version of that leader is taken
   return engine;
 }

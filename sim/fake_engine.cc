@@ -447,8 +447,10 @@ void FakeEngine::commit(const std::string& node, const EngineBatch& batch, Engin
   if (!batch.sum.empty()) {
     tables_->sums[batch.open_version][{node, batch.epoch, batch.number}] = batch.sum;
   }
-  for (const StoredUpdate& update : batch.updates) {  // new ones, but for FrontPlant::kNoResolve
-    tables_->updates[{update.device, update.base_version}] = {batch.open_version, update.bytes};
+  for (const StoredUpdate& update : batch.updates) {
+    const Tables::Kept kept = {batch.open_version, update.bytes};
+    const bool is_new = tables_->updates.insert_or_assign({update.device, update.base_version}, kept).second;
+    GS_ASSERT(is_new || options_.takes_again);  // PostgreSQL refuses the batch, and its front would send it for ever
   }
   reply->front = front;
 }

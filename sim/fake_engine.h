@@ -56,6 +56,7 @@ struct FakeEngineOptions {
   size_t update_count_max = 3;  // in a reply to read_updates(): the same
   size_t fleet_count_max = 2;   // in a reply to read_fleet(): the same
   bool checks_holder = true;    // of the lease, where a version is sealed or published; false: the term alone
+  bool takes_again = false;     // a second update of a device from one version: it replaces the first. false: asserts
 };
 
 // What the calls have met, for tests that want each fault to happen.

@@ -197,6 +197,15 @@ Objection close_open_version(const EngineStored& stored, MadeRun* made, Followed
              : "run " + std::to_string(stored.plan.run) + kUnfit;
 }
 
+// A version that is sealed is published whatever the run's state is.
+std::string way_out_of_open(const EngineStored& stored) {
+  if (stored.state == EngineRunState::kActive) {
+    return "let a node publish that version, or close it with --close";
+  }
+  return stored.is_sealed ? "that version is sealed: start a node, which publishes it, or close it with --close"
+                          : "no node publishes it while the run is not active: close it with --close";
+}
+
 // kExitOk, or an error already printed.
 int make_run(EngineReader& reader, const EngineSession& session, const EngineStored& stored, bool closes,
              MadeRun* made) {
@@ -213,10 +222,8 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
                                    "10 s, and export it then");
   }
   if (has_updates(stored) && !closes) {
-    return fail(kExitDatabase, name + " has updates in its open version, which a journal could not prove; " +
-                                   (stored.state == EngineRunState::kActive
-                                        ? "let a node publish that version, or close it with --close"
-                                        : "no node publishes it while the run is not active: close it with --close"));
+    return fail(kExitDatabase,
+                name + " has updates in its open version, which a journal could not prove; " + way_out_of_open(stored));
   }
   for (const EngineFleetRow& device : stored.devices) {
     made->names.push_back(device.name);

@@ -121,7 +121,7 @@ Objection add_versions(const SourceRun& source, SqliteStore& journal, EngineImpo
       objection = name_of_run(source.row) + " began with " + std::to_string(version.weight_total) +
                   " devices, and nodes share the weights of its memory among device_count, which is " +
                   std::to_string(source.parameters.trigger->device_count) +
-                  "; begin a new run on the engine, with the count of its devices";
+                  "; begin it on one server with a device_count of its active devices, and import that";
       return false;
     }
     if (record.version() > 0 && is_same) {

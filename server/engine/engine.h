@@ -72,7 +72,9 @@ struct RowChange {
   DeviceRow row;
 };
 
-// An update as a batch stores it, where the run's rule has a memory. A device has one of each base version.
+// An update as a batch stores it, where the run's rule has a memory. A device has one of each base version, and they
+// come by ascending base version: its front refuses another one by the device's row. So no engine looks for it. A batch
+// that has one all the same is owed no outcome.
 struct UpdatePlace {
   uint32_t device = 0;  // enrolment index
   uint64_t base_version = 0;

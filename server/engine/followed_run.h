@@ -55,9 +55,10 @@ class FollowedEnrolment : public Enrolment {
 
 class FollowedRun {
  public:
-  // The run stands at version 0. device_count: as the node knows the fleet. Nodes may differ in it: no digest of a run
-  // that check_cluster_run() takes depends on it. A memory begins with device_count of the run's keys, as its import
-  // wants. Asserts that check_cluster_run() has no objection.
+  // The run stands at version 0. device_count: as the node knows the fleet. Nodes may differ in it: no digest of a rule
+  // without a memory depends on it. Records of a memory have the fleet of the leader that made them (set_fleet()). A
+  // memory begins with device_count of the run's keys, as its import wants. Asserts that check_cluster_run() has no
+  // objection.
   FollowedRun(const RunParameters& parameters, uint32_t device_count);
   FollowedRun(const FollowedRun&) = delete;  // the ledger refers to the parameters and the enrolment beside it
   FollowedRun& operator=(const FollowedRun&) = delete;

@@ -162,7 +162,7 @@ void Front::go_on(uint64_t now_ms) {
   }
   // Sessions wait while the front is behind, and while a batch is as large as it may be.
   look_for_engine(now_ms);
-  while (!ready_.empty() && may_judge() && trouble_ == NodeTrouble::kNone && gathered_.size() < kBatchChangesMax) {
+  while (!ready_.empty() && may_judge() && trouble_ == NodeTrouble::kNone && !is_batch_full()) {
     const SessionId id = ready_.front();
     ready_.pop_front();
     sessions_.at(id).is_ready = false;
@@ -174,8 +174,8 @@ void Front::go_on(uint64_t now_ms) {
   if (phase_ == Phase::kReady && is_current() && !gathered_.empty()) {
     send_batch();
   }
-  if (phase_ != Phase::kJoining && front_.open_version > std::max(run_.version(), asked_version_)) {
-    asked_version_ = front_.open_version;
+  if (phase_ != Phase::kJoining && front_.open_version > std::max(run_.version(), told_.asked_version)) {
+    told_.asked_version = front_.open_version;
     ask_versions(now_ms);
   }
 }
@@ -198,16 +198,15 @@ void Front::look_for_engine(uint64_t now_ms) {
 
 // now_ms: by the engine's clock.
 void Front::advance(SessionId id, uint64_t now_ms) {
-  for (auto session = sessions_.find(id);
-       session != sessions_.end() && !session->second.items.empty() && !devices_.at(session->second.device).is_busy &&
-       gathered_.size() < kBatchChangesMax;
+  for (auto session = sessions_.find(id); session != sessions_.end() && !session->second.items.empty() &&
+                                          !devices_.at(session->second.device).is_busy && !is_batch_full();
        session = sessions_.find(id)) {  // a refusal may have ended it
     const Item item = std::move(session->second.items.front());
     session->second.items.pop_front();
     judge(item, now_ms);
   }
   const auto session = sessions_.find(id);
-  if (session != sessions_.end() && !session->second.items.empty() && gathered_.size() >= kBatchChangesMax) {
+  if (session != sessions_.end() && !session->second.items.empty() && is_batch_full()) {
     make_ready(id);
   }
 }
@@ -363,8 +362,16 @@ void Front::join() {
   ticket_ = engine_.join();
 }
 
+// Whether one decision more might be too many. What an update takes is known when it is judged, and none takes more
+// than a whole one.
+bool Front::is_batch_full() const {
+  const uint64_t most = run_.keeps_updates() ? kept_bytes(run_.parameters().value_count()) : 0;
+  return gathered_.size() >= kBatchChangesMax || (gathered_bytes_ > 0 && gathered_bytes_ + most > kBatchUpdateBytesMax);
+}
+
 void Front::send_batch() {
   flight_ = std::exchange(gathered_, {});
+  gathered_bytes_ = 0;
   batch_ = EngineBatch();
   for (const auto& [device, decision] : flight_) {
     batch_.changes.push_back(decision.change);
@@ -596,6 +603,7 @@ void Front::finish_flight() {
 void Front::judge_again(Decisions* decisions) {
   if (decisions == &gathered_ && !gathered_.empty()) {
     run_.forget_part();
+    gathered_bytes_ = 0;
   }
   for (auto& [device, decision] : std::exchange(*decisions, {})) {
     ++counters_.judged_anew;

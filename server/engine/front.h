@@ -46,6 +46,10 @@ namespace gradstream {
 
 // Changes of one batch, at most. Reason: as large a transaction holds a thousand rows for some milliseconds.
 inline constexpr size_t kBatchChangesMax = 512;
+// Bytes of the updates in one batch, at most, where a rule has a memory; one update is in it, however large it is.
+// Reason: as replies have. An update of the largest model has 128 KiB, and a statement of some megabytes keeps its
+// connection busy for a moment alone.
+inline constexpr uint64_t kBatchUpdateBytesMax = uint64_t{8} << 20;
 // Whole messages of one session that wait to be judged, at most. Reason: a client has one under way and its report;
 // who sends more floods, and its session ends.
 inline constexpr size_t kWaitingMessagesMax = 8;
@@ -177,6 +181,7 @@ class Front {
     std::vector<FrontAction> answers;
     bool is_on_time = false;
     bool is_late = false;
+    uint64_t update_bytes = 0;  // that its update takes in a batch, where the rule has a memory
   };
   // Once the rows of flight_ are there.
   struct AfterReload {
@@ -199,6 +204,7 @@ class Front {
     uint64_t lost_joins = 0;  // calls that may have begun an epoch beyond that
     EngineRunState state = EngineRunState::kActive;
     uint64_t state_since_ms = 0;  // when this front heard of the state, by the engine's clock
+    uint32_t asked_version = 0;   // the newest that was asked for at once, when the front's row told of it
   };
   // Of the engine.
   struct Silence {
@@ -234,6 +240,7 @@ class Front {
   void call_again();
   void send_loads();
   void take_loads(const EngineReply& reply, uint64_t now_ms);
+  bool is_batch_full() const;
   void send_batch();
   void commit_flight();
   void reload_flight();
@@ -291,13 +298,13 @@ class Front {
   EngineBatch batch_;  // the one under way ...
   Decisions flight_;   // ... and what it is made of
   Decisions gathered_;
+  uint64_t gathered_bytes_ = 0;  // Decision::update_bytes of all of them
   Loads loads_;
   CallPause version_pause_;
   EngineTicket versions_ticket_ = 0;  // 0: nothing is asked
   EngineClock clock_;                 // by the answers to that
   uint64_t poll_ms_ = 0;
-  uint32_t asked_version_ = 0;  // the newest that was asked for at once, when the front's row told of it
-  std::vector<Real> values_;    // memory for those of one upload
+  std::vector<Real> values_;  // memory for those of one upload
   FrontPlant plant_ = FrontPlant::kNone;
   AfterReload after_reload_;
   NodeTrouble trouble_ = NodeTrouble::kNone;

@@ -49,6 +49,11 @@ void follow_memory(const JournalRecord& update, RowMemory* memory) {
   memory->last = {update.base_version(), update.version()};
 }
 
+// As one server finds by its memory. Here the row alone has what batches before this one have brought.
+bool is_older_update(const RowMemory& memory, const Upload& upload) {
+  return memory.last.base_version != kNoVersion && upload.base_version <= memory.last.base_version;
+}
+
 }  // namespace
 
 // What the front knows of the run is durable: it was read from the engine. Rows have no records.
@@ -193,6 +198,7 @@ void Front::decide(Decision decision) {
     }
   }
   devices_.at(device).is_busy = true;
+  gathered_bytes_ += decision.update_bytes;
   gathered_.insert_or_assign(device, std::move(decision));
 }
 
@@ -354,6 +360,9 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
   if (fault != gs_Reason_REASON_NONE) {
     return fault;
   }
+  if (run_.keeps_updates() && is_older_update(device.row.memory, upload)) {
+    return gs_Reason_REASON_OLDER_UPDATE;
+  }
   FoldInput input = fold_input(run, decision->change.device, device.row, device.session.sample_count, upload, values_);
   input.inverse_participation = ledger.inverse_participation(decision->change.device, device.row.tally.rounds_joined);
   fault = reason_of(ledger.prepare_fold(input));
@@ -370,6 +379,7 @@ gs_Reason Front::accept(const Upload& upload, uint64_t now_ms, Decision* decisio
   follow_update(record, {staleness_share(run.parameters, record), !run.asks_everybody, false}, &decision->change.row);
   if (run_.keeps_updates()) {
     follow_memory(record, &decision->change.row.memory);
+    decision->update_bytes = kept_bytes(values_.size());
   }
   decision->is_late = upload.base_version < run.version;
   decision->is_on_time = !decision->is_late;

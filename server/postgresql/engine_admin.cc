@@ -72,6 +72,7 @@ Objection read_runs(EngineSession& session, std::vector<EngineRunReport>* out) {
     return objection;
   }
   PgTable table(rows.get());
+  bool is_known = true;
   for (size_t i = 0; i < table.row_count(); ++i) {
     EngineRunReport run;
     run.run = static_cast<uint32_t>(table.number(i, 0));
@@ -85,11 +86,12 @@ Objection read_runs(EngineSession& session, std::vector<EngineRunReport>* out) {
     run.on_time_count = table.number(i, 8);
     run.late_count = table.number(i, 9);
     run.name = table.text(i, 10);
+    is_known = is_known && table.number(i, 11) <= static_cast<uint64_t>(EngineRunState::kStopped);
     run.state = static_cast<EngineRunState>(table.number(i, 11));
     run.source = table.text(i, 12);
     out->push_back(run);
   }
-  Objection objection = unread(table, "runs");
+  Objection objection = is_known ? unread(table, "runs") : Objection(kUnreadEngineRun);
   for (EngineRunReport& run : *out) {
     objection = objection ? objection : read_nodes(session, &run);
   }

@@ -53,6 +53,10 @@ struct EngineReport {
   std::vector<EngineRunReport> runs;
 };
 
+// Of a run whose state no release up to this one has written. Whoever reads it says so.
+inline constexpr char kUnreadEngineRun[] =
+    "the engine has a run that this release does not read. Use the release that the cluster runs.";
+
 // Facts and server alone where there is no schema of this release.
 Objection read_engine_report(EngineSession& session, EngineReport* out);
 // Behind a commit that the session has answered. Objects where the standby may lack it: its wait was cut, or nobody

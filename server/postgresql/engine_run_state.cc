@@ -9,8 +9,6 @@ constexpr char kReadRun[] =
     "SELECT r.run, r.open_version, r.state, p.source FROM gradstream.run r JOIN gradstream.plan p ON p.run = r.run";
 constexpr char kChangeState[] =
     "UPDATE gradstream.run SET state = $3::bigint WHERE run = $1::bigint AND state = $2::bigint RETURNING run";
-constexpr char kUnreadRun[] =
-    "the engine has a run that this release does not read. Use the release that the cluster runs.";
 
 }  // namespace
 
@@ -28,7 +26,7 @@ Objection EngineRunRow::read(EngineRunNow* out, bool* is_there) {
   *out = {static_cast<uint32_t>(table.number(0, 0)), static_cast<uint32_t>(table.number(0, 1)),
           static_cast<EngineRunState>(state), table.text(0, 3)};
   const bool is_known = state <= static_cast<uint64_t>(EngineRunState::kStopped);
-  return table.is_sound() && is_known ? Objection() : Objection(kUnreadRun);
+  return table.is_sound() && is_known ? Objection() : Objection(kUnreadEngineRun);
 }
 
 // What was read may be the primary's alone. So a message goes behind it in the log, and waits for the standby.

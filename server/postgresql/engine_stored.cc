@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/postgresql/engine_admin.h"
+#include "server/postgresql/engine_calls.h"
 #include "server/postgresql/engine_fleet.h"
 #include "server/postgresql/engine_rows.h"
 
@@ -11,6 +12,15 @@ namespace gradstream {
 namespace {
 
 constexpr uint64_t kVersionsAtOnce = 64;  // Reason: some megabytes where a version has a hundred thousand numbers
+
+// One update at least, however large it is.
+constexpr char kReadUpdates[] =
+    "SELECT device, base_version, version, content FROM ("
+    "SELECT device, base_version, version, content, row_number() OVER places AS number, "
+    "sum(octet_length(content)) OVER places AS bytes FROM gradstream.kept_update "
+    "WHERE run = $1::bigint AND (device, base_version) >= ($2::bigint, $3::bigint) "
+    "WINDOW places AS (ORDER BY device, base_version) ORDER BY device, base_version LIMIT $4::bigint) part "
+    "WHERE number = 1 OR bytes <= $5::bigint ORDER BY device, base_version";
 
 constexpr char kUnread[] =
     "the engine has a row that this release does not read. Use the release that the cluster runs.";
@@ -98,7 +108,7 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   run.number(run_);
   if (Objection objection =
           session_.ask("SELECT open_version, CASE WHEN lease_until > clock_timestamp() - interval '10 s' THEN leader "
-                       "ELSE '' END, state FROM gradstream.run WHERE run = $1::bigint",
+                       "ELSE '' END, state, is_sealed FROM gradstream.run WHERE run = $1::bigint",
                        run, &rows)) {
     return objection;
   }
@@ -107,6 +117,7 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   out->leader = open.text(0, 1);
   const uint64_t state = open.number(0, 2);
   out->state = static_cast<EngineRunState>(state);
+  out->is_sealed = open.flag(0, 3);
   if (!open.is_sound() || state > static_cast<uint64_t>(EngineRunState::kStopped)) {  // the cast cuts a number short
     return kUnread;
   }
@@ -124,21 +135,37 @@ Objection EngineReader::read_open_version(EngineStored* out) {
   return sums.is_sound() ? "" : kUnread;
 }
 
+// From place to place, as a leader reads them: all of them may be gigabytes, and no answer comes in time then.
 Objection EngineReader::read_updates(EngineStored* out) {
+  UpdatePlace from;
+  for (bool has_more = true; has_more;) {
+    if (Objection objection = read_updates_from(&from, out, &has_more)) {
+      return objection;
+    }
+  }
+  return {};
+}
+
+// *from: moves behind those that were read.
+Objection EngineReader::read_updates_from(UpdatePlace* from, EngineStored* out, bool* has_more) {
   PgResult rows;
-  PgParameters run;
-  run.number(run_);
-  if (Objection objection = session_.ask("SELECT device, base_version, version, content FROM gradstream.kept_update "
-                                         "WHERE run = $1::bigint ORDER BY device, base_version",
-                                         run, &rows)) {
+  PgParameters values;
+  values.number(run_);
+  values.number(from->device);
+  values.number(from->base_version);
+  values.number(kEngineUpdateCountMax);
+  values.number(kEngineUpdateBytesMax);
+  if (Objection objection = session_.ask(kReadUpdates, values, &rows)) {
     return objection;
   }
   PgTable table(rows.get());
+  *has_more = table.row_count() > 0;
   for (size_t i = 0; i < table.row_count(); ++i) {
     const bool is_open = table.number(i, 2) == out->open_version;
-    (is_open ? out->updates : out->memory)
-        .push_back({static_cast<uint32_t>(table.number(i, 0)), static_cast<uint32_t>(table.number(i, 1)),
+    std::vector<StoredUpdate>& part = is_open ? out->updates : out->memory;
+    part.push_back({static_cast<uint32_t>(table.number(i, 0)), static_cast<uint32_t>(table.number(i, 1)),
                     copy_of(table.bytes(i, 3))});
+    *from = part.back().place_behind();
   }
   return table.is_sound() ? "" : kUnread;
 }

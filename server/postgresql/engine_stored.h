@@ -20,6 +20,7 @@ struct EngineStored {
   std::vector<EngineFleetRow> devices, claims;       // by ascending number
   std::vector<std::pair<uint32_t, DeviceRow>> rows;  // enrolment index, and what the device has done
   uint32_t open_version = 0;
+  bool is_sealed = false;  // no update goes into it any more
   EngineRunState state = EngineRunState::kActive;
   std::string leader;                      // whose lease ran within the last 10 s; empty: nobody's
   std::vector<std::vector<uint8_t>> sums;  // of the open version
@@ -46,6 +47,7 @@ class EngineReader {
   Objection read_rows(EngineStored* out);
   Objection read_open_version(EngineStored* out);
   Objection read_updates(EngineStored* out);
+  Objection read_updates_from(UpdatePlace* from, EngineStored* out, bool* has_more);
 
   EngineSession& session_;
   const EngineDurability durability_;

@@ -34,6 +34,8 @@ struct KeptUpdate {
 };
 
 std::vector<uint8_t> encode_kept(const KeptUpdate& update);
+// Bytes that encode_kept() makes of an update with so many shares.
+constexpr uint64_t kept_bytes(uint64_t share_count) { return 29 + sizeof(int32_t) * share_count; }
 // kDataCorrupt: bytes that encode_kept() does not make. *update is then unspecified. Whether it fits a run the rule
 // says.
 Status decode_kept(std::span<const uint8_t> bytes, KeptUpdate* update);

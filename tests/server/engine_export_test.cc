@@ -7,6 +7,7 @@
 
 #include "server/cluster/engine_moves.h"
 #include "server/coordinator/fleet.h"
+#include "server/postgresql/engine_calls.h"
 #include "server/postgresql/engine_stored.h"
 #include "server/program/replay.h"
 #include "server/rules/kept_update.h"
@@ -163,6 +164,34 @@ TEST_F(EngineMoves, AMemoryThatWeighsBySamplesComesBackToo) {
   const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
   ASSERT_EQ(answer.code, kExitOk) << answer.text;
   expect_a_memory_back(ExportedRun(folder_.file("b.db")), played);
+}
+
+// However much it is, it comes in pieces: more updates than one answer has, and some as large as an answer each.
+TEST_F(EngineMoves, AMemoryIsReadFromPlaceToPlace) {
+  constexpr uint32_t kSmall = 2 * kEngineUpdateCountMax + 1;
+  constexpr uint32_t kLarge = 3;
+  PlayedRun().write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  PgSession(address_).ask("INSERT INTO gradstream.kept_update SELECT 7, d / 2, d % 2, 1 + d % 2, '\\x05' FROM " +
+                          ("generate_series(1, " + std::to_string(kSmall)) + ") d");
+  PgSession(address_).ask("INSERT INTO gradstream.kept_update SELECT 7, 100000 + d, 0, 1, decode(repeat('00', " +
+                          (std::to_string(kEngineUpdateBytesMax) + "), 'hex') FROM ") +
+                          ("generate_series(1, " + std::to_string(kLarge)) + ") d");
+  EngineSession session(kTestDeadlineMs);
+  ASSERT_EQ(session.open(address_).sentence, "");
+  EngineReader reader(session, EngineDurability::kStandby);
+  EngineStored stored;
+  bool is_there = false;
+  ASSERT_EQ(reader.read_run(&stored, &is_there).sentence, "");
+  ASSERT_EQ(stored.memory.size(), kSmall / 2 + kLarge) << "of even numbers";
+  ASSERT_EQ(stored.updates.size(), kSmall / 2 + 1) << "the open version is 2";
+  for (uint32_t i = 0; i < kSmall / 2; ++i) {
+    ASSERT_EQ(stored.memory[i], (StoredUpdate{i + 1, 0, {5}}));
+    ASSERT_EQ(stored.updates[i], (StoredUpdate{i, 1, {5}}));
+  }
+  EXPECT_EQ(stored.memory.back().device, 100'000 + kLarge);
+  EXPECT_EQ(stored.memory.back().bytes.size(), kEngineUpdateBytesMax);
+  EXPECT_EQ(reader.finish().sentence, "");
 }
 
 TEST_F(EngineMoves, ANodeBeginsWithoutTheSums) {

@@ -87,6 +87,9 @@ TEST_F(EngineRunStates, APausedRunGoesInAndComesBack) {
   EXPECT_EQ(state(), "1");
   expect_told(call("export", "--to " + folder_.file("b.db")), kExitDatabase,
               "no node publishes it while the run is not active: close it with --close");
+  PgSession(address_).ask("UPDATE gradstream.run SET is_sealed = true");
+  expect_told(call("export", "--to " + folder_.file("b.db")), kExitDatabase,
+              "that version is sealed: start a node, which publishes it, or close it with --close");
   EXPECT_EQ(exported_state(), StoredRunState::kPaused);
 }
 
@@ -144,6 +147,7 @@ TEST_F(EngineRunStates, AStateOfANewerReleaseIsRefused) {
   PgSession(address_).ask("UPDATE gradstream.run SET state = 9");
   expect_told(run_verb("pause"), kExitDatabase, "the engine has a run that this release does not read");
   EXPECT_EQ(state(), "9");
+  expect_told(call("status", ""), kExitDatabase, "the engine has a run that this release does not read");
 }
 
 }  // namespace

@@ -302,6 +302,7 @@ TEST(FollowedMemory, RefusesUpdatesThatNoFrontTakesIn) {
 TEST(FollowedMemory, ReadsItsBytesAndNoOthers) {
   const KeptUpdate update = {3, 9, 4, 2, kStalenessOne / 2, 17, kClipScaleOne - 5, {1, -2, INT32_MAX, INT32_MIN + 1}};
   const std::vector<uint8_t> bytes = encode_kept(update);
+  EXPECT_EQ(bytes.size(), kept_bytes(update.shares.size()));
   KeptUpdate read;
   EXPECT_EQ(decode_kept(bytes, &read), Status::kOk);
   EXPECT_EQ(read, update);

@@ -133,6 +133,31 @@ TEST(FrontDecisions, AnEnginesClockThatIsSetBackRefusesNoHonestUpdate) {
   EXPECT_EQ(node.ack(2)->reason, gs_Reason_REASON_NO_TIME);
 }
 
+// A memory has one update of a device from each version, as one server's has. The row says so, whoever has judged it.
+TEST(FrontDecisions, ASecondUpdateFromOneVersionIsRefused) {
+  FakeHarness engine;
+  RunParameters parameters = scalar_parameters();
+  parameters.local->correction_form = CorrectionForm::kMemory;
+  TestNode node(&engine, "a", parameters);
+  const std::unique_ptr<EngineNode> other = engine.connect("b");
+  const FrontRow joined = engine.wait(*other, other->join()).front;
+  EngineBatch batch;
+  batch.epoch = joined.epoch;
+  batch.open_version = joined.open_version;
+  batch.number = joined.batch + 1;
+  batch.changes = {{1, 0, false, DeviceRow()}};
+  batch.changes[0].row.memory.last = {0, 1};
+  ASSERT_EQ(engine.wait(*other, other->commit(batch)).outcome, EngineOutcome::kCommitted);
+  for (uint32_t device = 1; device <= 2; ++device) {
+    node.upload(device, node.join(device));
+    node.settle();
+    ASSERT_NE(node.ack(device), nullptr);
+  }
+  EXPECT_EQ(node.ack(1)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(node.ack(1)->reason, gs_Reason_REASON_OLDER_UPDATE);
+  EXPECT_EQ(node.ack(2)->verdict, gs_Verdict_VERDICT_FOLDED) << "nothing is known of it";
+}
+
 // An update that the run cannot take has a verdict too, and adds nothing.
 TEST(FrontDecisions, ABadUpdateIsRefusedByName) {
   FakeHarness engine;

@@ -427,6 +427,49 @@ TEST(Front, LoadsAndBatchesAreBounded) {
   EXPECT_EQ(front.take_actions().size(), kMany) << "each has its Welcome";
 }
 
+// What each batch has stored, as it was committed.
+struct BatchWatch : EngineWatch {
+  void on_batch(const std::string&, const EngineBatch& batch, uint64_t) override {
+    uint64_t bytes = 0;
+    for (const StoredUpdate& update : batch.updates) {
+      bytes += update.bytes.size();
+    }
+    bytes_max = std::max(bytes_max, bytes);
+    if (!batch.updates.empty()) {
+      update_counts.push_back(batch.updates.size());
+    }
+  }
+  void on_published(const std::string&, const LeaseRow&, const PublishedVersion&) override {}
+  std::vector<size_t> update_counts;  // of batches that have any
+  uint64_t bytes_max = 0;
+};
+
+// Updates of a large model: what is too much for one batch goes into the next one.
+TEST(Front, ABatchIsBoundedInBytes) {
+  constexpr uint32_t kMany = 70;
+  RunParameters parameters = tangent_parameters();
+  parameters.model->shape = {4096, 8};
+  parameters.local->solver = SolverId::kProjection;
+  parameters.local->correction_form = CorrectionForm::kMemory;
+  parameters.fold->fold_weight = FoldWeight::kUniform;
+  parameters.trigger->device_count = kMany;
+  BatchWatch watch;
+  FakeHarness engine;
+  engine.engine().set_watch(&watch);
+  TestNode node(&engine, "a", parameters, kMany);
+  std::vector<gs_Task> tasks;
+  for (uint32_t device = 0; device < kMany; ++device) {
+    tasks.push_back(node.join(device));
+  }
+  for (uint32_t device = 0; device < kMany; ++device) {
+    node.upload(device, tasks[device]);
+  }
+  node.settle();
+  EXPECT_EQ(node.front.counters().updates_accepted, kMany);
+  EXPECT_EQ(watch.update_counts, (std::vector<size_t>{1, 63, 6})) << "of 128 KiB and a head each";
+  EXPECT_LE(watch.bytes_max, kBatchUpdateBytesMax);
+}
+
 TEST(Front, EndsTheSessionOfAPeerThatFloods) {
   FakeHarness engine;
   TestNode node(&engine, "a", scalar_parameters());

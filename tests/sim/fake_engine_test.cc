@@ -134,5 +134,20 @@ TEST(FakeEngine, DrawsItsFaultsFromItsSeed) {
   }
 }
 
+// What no front may send, the simulator finds: PostgreSQL would refuse it by its key.
+TEST(FakeEngine, FindsASecondUpdateFromOneVersion) {
+  FakeHarness harness;
+  const std::unique_ptr<EngineNode> a = harness.connect("a");
+  const FrontRow joined = harness.wait(*a, a->join()).front;
+  EngineBatch batch;
+  batch.epoch = joined.epoch;
+  batch.number = 1;
+  batch.updates = {{3, 0, {1}}};
+  EXPECT_EQ(harness.wait(*a, a->commit(batch)).outcome, EngineOutcome::kCommitted);
+  batch.number = 2;
+  const EngineTicket ticket = a->commit(batch);
+  EXPECT_DEATH(static_cast<void>(harness.wait(*a, ticket)), "assertion failed");
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -21,11 +21,12 @@ inline constexpr uint32_t kTestDevices = 4;
 
 class TestNode {
  public:
-  TestNode(FakeHarness* harness, const std::string& name, const RunParameters& run)
+  TestNode(FakeHarness* harness, const std::string& name, const RunParameters& run,
+           uint32_t device_count = kTestDevices)
       : parameters(run),
         engine(harness),
         node(harness->connect(name)),
-        front({7, 0, parameters_digest(run, 0)}, parameters, kTestDevices, *node) {
+        front({7, 0, parameters_digest(run, 0)}, parameters, device_count, *node) {
     front.start(now_ms);
     settle();
   }
@@ -71,8 +72,10 @@ class TestNode {
     upload.task_sequence = task.task_sequence;
     upload.base_version = task.version;
     upload.steps_done = task.local_step_count;
-    upload.values = draw_values(static_cast<size_t>(upload.steps_done) * upload.direction_count,
-                                1000 * task.version + device, 0.2F);
+    upload.kind = parameters.stream();
+    const size_t scalar_count = static_cast<size_t>(upload.steps_done) * upload.direction_count;
+    const size_t count = upload.kind == StreamKind::kScalarStream ? scalar_count : parameters.value_count();
+    upload.values = draw_values(count, 1000 * task.version + device, 0.2F);
     for (const DeviceMessage& message : upload_messages(upload)) {
       say(device, message);
     }
