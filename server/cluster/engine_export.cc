@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -190,9 +191,14 @@ Objection close_open_version(const EngineStored& stored, MadeRun* made, Followed
              "that the cluster runs";
     }
   }
-  const VersionRecord closed = followed->close();
-  return add_record(made, record_of_version(closed, Trigger::kDeadline), now_ms) &&
-                 followed->begin(closed) == Status::kOk
+  const std::optional<VersionRecord> closed = followed->close();
+  if (!closed) {
+    return "run " + std::to_string(stored.plan.run) +
+           ": the mean of its open version leaves the range of numbers, so that no server can close it; without "
+           "--close a run is exported whose open version is empty";
+  }
+  return add_record(made, record_of_version(*closed, Trigger::kDeadline), now_ms) &&
+                 followed->begin(*closed) == Status::kOk
              ? ""
              : "run " + std::to_string(stored.plan.run) + kUnfit;
 }

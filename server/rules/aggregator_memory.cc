@@ -176,6 +176,13 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
     return updates;
   }
 
+  bool fits_mean() const override {
+    GS_ASSERT(is_here_);
+    const LastUpdates updates = next_updates();
+    VersionRecord weights;
+    return fits(find_changes(updates, &weights) ? sum_of(kept(updates, weights), weights.weight_total) : next_mean());
+  }
+
   bool fits_at_any_weight(const KeptUpdate& update) const override { return fits_alone(entry_of(update)); }
 
   Status add_update(const KeptUpdate& update) override {
@@ -565,7 +572,9 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
       return !weights->forgotten.empty() || weights->weight_total != weight_total_;
     }
     const uint32_t active = context_.enrolment == nullptr ? weight_total_ : context_.enrolment->active_count();
-    weights->weight_total = std::max(active, 1U);
+    // A leader may not know yet of devices that are enrolled: whoever has an update that counts takes part.
+    const auto kept_count = static_cast<uint32_t>(updates.size() - weights->forgotten.size());
+    weights->weight_total = std::max({active, kept_count, 1U});
     const bool is_changed = !weights->forgotten.empty() || weights->weight_total != weight_total_;
     if (is_changed && !fits(sum_of(kept(updates, *weights), weights->weight_total))) {
       // Larger shares of the same updates are beyond the range: at a later version, perhaps.

@@ -70,7 +70,7 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
   PartialSum sum;
   ASSERT_EQ(decode_partial(sums.sums[0].bytes, &sum), Status::kOk);
   ASSERT_EQ(followed.ledger().merge(sum), Status::kOk);
-  EXPECT_EQ(followed.close().digest, played.closed_digest) << "as the single server closes it";
+  EXPECT_EQ(followed.close()->digest, played.closed_digest) << "as the single server closes it";
   // The devices' rows, so that no update counts again.
   const std::vector<DeviceRow> rows = wait(engine.load({0, 1, 2, 3})).rows;
   for (uint32_t i = 0; i < kDevices; ++i) {
