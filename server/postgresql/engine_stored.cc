@@ -134,6 +134,9 @@ Objection EngineReader::read_updates(EngineStored* out) {
   }
   PgTable table(rows.get());
   for (size_t i = 0; i < table.row_count(); ++i) {
+    if (table.number(i, 0) >= out->devices.size()) {
+      return kUnread;
+    }
     const bool is_open = table.number(i, 2) == out->open_version;
     (is_open ? out->updates : out->memory)
         .push_back({static_cast<uint32_t>(table.number(i, 0)), static_cast<uint32_t>(table.number(i, 1)),

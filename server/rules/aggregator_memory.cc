@@ -187,7 +187,9 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
 
   Status add_update(const KeptUpdate& update) override {
     GS_ASSERT(is_here_);
-    if (!is_of_run(update) || update.base_version > context_.replica->version()) {
+    const uint32_t version = context_.replica->version();
+    if (!is_of_run(update) || update.base_version > version ||
+        is_too_stale(*parameters().trigger, version - update.base_version) || !fits_at_any_weight(update)) {
       return Status::kDataCorrupt;
     }
     if (added_.size() >= kKeptUpdateCountMax) {
@@ -314,6 +316,7 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
     const size_t steps = update.steps_done;
     const size_t count = is_scalar() ? steps * parameters().local->direction_count : size();
     return update.shares.size() == count && count <= parameters().value_count() &&
+           steps <= parameters().local->local_step_count &&
            update.owner == parameters().owner_of(update.device) && (weighs_samples() || update.samples == 1);
   }
 
@@ -346,10 +349,16 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
   // Whether sums of such updates stay within the range of h for all weights that add up to 1. The bound leaves room for
   // the rounding of as many coefficients as there can be.
   bool fits_alone(const Entry& entry) const {
-    Tensor alone(size());
-    add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
     const int64_t rounded_count = int64_t{kKeptUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
     const int64_t most = std::numeric_limits<FixedWord>::max() - rounded_count;
+    // No entry is beyond the sum of all magnitudes, since directions are signs. That spares most updates the directions.
+    const int64_t bound = std::accumulate(entry.shares.begin(), entry.shares.end(), int64_t{0},
+                                          [](int64_t sum, int64_t share) { return sum + (share < 0 ? -share : share); });
+    if (bound <= most) {
+      return true;
+    }
+    Tensor alone(size());
+    add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
     return std::all_of(alone.begin(), alone.end(), [&](int64_t value) { return value <= most && value >= -most; });
   }
 

@@ -165,6 +165,16 @@ TEST_F(EngineMoves, AMemoryThatWeighsBySamplesComesBackToo) {
   expect_a_memory_back(ExportedRun(folder_.file("b.db")), played);
 }
 
+TEST_F(EngineMoves, AnUpdateOfNobodyIsNamed) {
+  const PlayedRun played(memory_parameters(FoldWeight::kUniform));
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  PgSession(address_).ask("UPDATE gradstream.kept_update SET device = 4 WHERE device = 3");
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  EXPECT_EQ(answer.code, kExitDatabase);
+  EXPECT_THAT(answer.text, HasSubstr("the engine has a row that this release does not read"));
+}
+
 TEST_F(EngineMoves, ANodeBeginsWithoutTheSums) {
   PlayedRun().write(folder_.file("a.db"));
   ASSERT_EQ(import().code, kExitOk);

@@ -416,9 +416,49 @@ TEST(FollowedMemory, RefusesUpdatesThatNoFrontTakesIn) {
   EXPECT_EQ(changed([](KeptUpdate& kept) { kept.samples = 2; }), Status::kDataCorrupt) << "all weigh the same here";
   EXPECT_EQ(changed([](KeptUpdate& kept) { kept.owner += 1; }), Status::kDataCorrupt);
   EXPECT_EQ(changed([](KeptUpdate& kept) { kept.weight = 0; }), Status::kDataCorrupt);
+  EXPECT_EQ(changed([](KeptUpdate& kept) { kept.shares.assign(kept.shares.size(), INT32_MAX); }), Status::kDataCorrupt)
+      << "it does not fit alone";
   EXPECT_EQ(nodes.leader->add_update({2, 0, good.bytes}), Status::kDataCorrupt) << "another device's";
   EXPECT_EQ(nodes.leader->add_update(good), Status::kOk);
   EXPECT_EQ(nodes.leader->add_update(good), Status::kProtocolError) << "it counts already";
+}
+
+// A task has so many steps, and an update of more would weigh more in K_eff.
+TEST(FollowedMemory, RefusesMoreStepsThanATaskHas) {
+  for (const Form& form : kForms) {
+    const RunParameters p = parameters_of(form);
+    Nodes nodes(p);
+    nodes.take_in({said_by(p, 1, 0)});
+    nodes.read_memory();
+    KeptUpdate kept;
+    ASSERT_EQ(decode_kept(nodes.open.begin()->second.bytes, &kept), Status::kOk);
+    ++kept.steps_done;
+    if (!form.is_tangent) {
+      kept.shares.resize(size_t{kept.steps_done} * p.local->direction_count);
+    }
+    EXPECT_EQ(nodes.leader->add_update({1, 0, encode_kept(kept)}), Status::kDataCorrupt) << form.is_tangent;
+    EXPECT_EQ(nodes.leader->add_update(nodes.open.begin()->second), Status::kOk);
+  }
+}
+
+TEST(FollowedMemory, RefusesAnUpdateThatIsTooOld) {
+  for (const LatePolicy late : {LatePolicy::kDrop, LatePolicy::kWeight}) {
+    RunParameters p = parameters_of(kForms[0]);
+    p.trigger->late = late;
+    const uint32_t staleness_max = late == LatePolicy::kDrop ? 0 : p.trigger->staleness_max;
+    Nodes nodes(p);
+    for (uint32_t version = 0; version <= staleness_max; ++version) {
+      nodes.take_in({said_by(p, 0, version)});
+      nodes.publish(nodes.close());
+    }
+    const uint32_t version = nodes.leader->version();
+    nodes.take_in({said_by(p, 1, version - staleness_max), said_by(p, 2, version - staleness_max - 1)});
+    nodes.read_memory();
+    ASSERT_EQ(nodes.open.size(), 2U);
+    for (const auto& [place, update] : nodes.open) {
+      EXPECT_EQ(nodes.leader->add_update(update), place.first == 1 ? Status::kOk : Status::kDataCorrupt);
+    }
+  }
 }
 
 TEST(FollowedMemory, ReadsItsBytesAndNoOthers) {
