@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "host/file_cause.h"
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/engine_moves.h"
+#include "server/cluster/node_fleet.h"
 #include "server/coordinator/device_row.h"
 #include "server/engine/followed_run.h"
 #include "server/postgresql/engine_stored.h"
@@ -203,6 +205,21 @@ Objection close_open_version(const EngineStored& stored, MadeRun* made, Followed
              : "run " + std::to_string(stored.plan.run) + kUnfit;
 }
 
+// The devices as a node tells its leader of them.
+Objection follow_fleet(const EngineStored& stored, FollowedRun* followed) {
+  NodeFleet fleet(wall_clock_ms);
+  if (const Objection objection = fleet.begin(stored.devices)) {
+    return "the engine's fleet: " + objection.sentence;
+  }
+  const std::vector<gs_Reason> standings = fleet.standings();
+  std::vector<bool> has_left;
+  for (const gs_Reason standing : standings) {
+    has_left.push_back(standing != gs_Reason_REASON_NONE);
+  }
+  followed->set_fleet(static_cast<uint32_t>(std::ranges::count(standings, gs_Reason_REASON_NONE)), std::move(has_left));
+  return {};
+}
+
 // kExitOk, or an error already printed.
 int make_run(EngineReader& reader, const EngineSession& session, const EngineStored& stored, bool closes,
              MadeRun* made) {
@@ -238,6 +255,7 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
   Objection objection = add_record(made, first_record(stored.plan, *made, now_ms), now_ms) ? "" : name + kUnfit;
   objection = objection ? objection : add_stored_versions(reader, stored, made, &followed, now_ms);
   objection = objection ? objection : add_memory(stored, &followed);
+  objection = objection ? objection : follow_fleet(stored, &followed);
   objection = objection || !has_updates(stored) ? objection : close_open_version(stored, made, &followed, now_ms);
   objection = objection ? objection : move_memory(stored, &followed, made);
   objection = objection ? objection : reader.finish();
