@@ -17,6 +17,7 @@
 #include "runtime/base/no_contraction.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -351,9 +352,11 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
   bool fits_alone(const Entry& entry) const {
     const int64_t rounded_count = int64_t{kKeptUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
     const int64_t most = std::numeric_limits<FixedWord>::max() - rounded_count;
-    // No entry is beyond the sum of all magnitudes, since directions are signs. That spares most updates the directions.
-    const int64_t bound = std::accumulate(entry.shares.begin(), entry.shares.end(), int64_t{0},
-                                          [](int64_t sum, int64_t share) { return sum + (share < 0 ? -share : share); });
+    // No entry is beyond the sum of all magnitudes, since directions are signs. Most updates need no directions here.
+    int64_t bound = 0;
+    for (const int64_t share : entry.shares) {
+      bound += std::abs(share);
+    }
     if (bound <= most) {
       return true;
     }
