@@ -17,7 +17,6 @@
 #include "runtime/base/no_contraction.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -317,8 +316,8 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
     const size_t steps = update.steps_done;
     const size_t count = is_scalar() ? steps * parameters().local->direction_count : size();
     return update.shares.size() == count && count <= parameters().value_count() &&
-           steps <= parameters().local->local_step_count &&
-           update.owner == parameters().owner_of(update.device) && (weighs_samples() || update.samples == 1);
+           steps <= parameters().local->local_step_count && update.owner == parameters().owner_of(update.device) &&
+           (weighs_samples() || update.samples == 1);
   }
 
   static KeptUpdate kept_of(uint32_t device, const Entry& entry, uint32_t steps, uint32_t weight) {
@@ -355,7 +354,7 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
     // No entry is beyond the sum of all magnitudes, since directions are signs. Most updates need no directions here.
     int64_t bound = 0;
     for (const int64_t share : entry.shares) {
-      bound += std::abs(share);
+      bound += share < 0 ? -share : share;
     }
     if (bound <= most) {
       return true;

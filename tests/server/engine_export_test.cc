@@ -220,8 +220,8 @@ TEST_F(EngineMoves, AMemoryIsClosedWithTheFleetOfNow) {
     ASSERT_EQ(added.code, kExitOk) << added.text;
   }
   ASSERT_EQ(device("disable " + played.server.names[1]).code, kExitOk);
-  const uint64_t digest = digest_of_a_leader(address_, played.server.parameters, kDevices + 1,
-                                             {false, true, false, false, false, false});
+  const uint64_t digest =
+      digest_of_a_leader(address_, played.server.parameters, kDevices + 1, {false, true, false, false, false, false});
   EXPECT_NE(digest, played.closed_digest);
   const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
   ASSERT_EQ(answer.code, kExitOk) << answer.text;
