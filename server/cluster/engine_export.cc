@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "host/file_cause.h"
 #include "server/cluster/engine_commands.h"
 #include "server/cluster/engine_moves.h"
+#include "server/cluster/node_fleet.h"
 #include "server/coordinator/device_row.h"
 #include "server/engine/followed_run.h"
 #include "server/postgresql/engine_stored.h"
@@ -190,9 +193,14 @@ Objection close_open_version(const EngineStored& stored, MadeRun* made, Followed
              "that the cluster runs";
     }
   }
-  const VersionRecord closed = followed->close();
-  return add_record(made, record_of_version(closed, Trigger::kDeadline), now_ms) &&
-                 followed->begin(closed) == Status::kOk
+  const std::optional<VersionRecord> closed = followed->close();
+  if (!closed) {
+    return "run " + std::to_string(stored.plan.run) +
+           ": the mean of its open version leaves the range of numbers, so that no server can close it; without "
+           "--close a run is exported whose open version is empty";
+  }
+  return add_record(made, record_of_version(*closed, Trigger::kDeadline), now_ms) &&
+                 followed->begin(*closed) == Status::kOk
              ? ""
              : "run " + std::to_string(stored.plan.run) + kUnfit;
 }
@@ -204,6 +212,22 @@ std::string way_out_of_open(const EngineStored& stored) {
   }
   return stored.is_sealed ? "that version is sealed: start a node, which publishes it, or close it with --close"
                           : "no node publishes it while the run is not active: close it with --close";
+}
+
+// The devices as a node tells its leader of them.
+Objection follow_fleet(const EngineStored& stored, FollowedRun* followed) {
+  NodeFleet fleet(wall_clock_ms);
+  if (const Objection objection = fleet.begin(stored.devices)) {
+    return "the engine's fleet: " + objection.sentence;
+  }
+  const std::vector<gs_Reason> standings = fleet.standings();
+  std::vector<bool> has_left;
+  has_left.reserve(standings.size());
+  for (const gs_Reason standing : standings) {
+    has_left.push_back(standing != gs_Reason_REASON_NONE);
+  }
+  followed->set_fleet(static_cast<uint32_t>(std::ranges::count(standings, gs_Reason_REASON_NONE)), std::move(has_left));
+  return {};
 }
 
 // kExitOk, or an error already printed.
@@ -239,6 +263,7 @@ int make_run(EngineReader& reader, const EngineSession& session, const EngineSto
   Objection objection = add_record(made, first_record(stored.plan, *made, now_ms), now_ms) ? "" : name + kUnfit;
   objection = objection ? objection : add_stored_versions(reader, stored, made, &followed, now_ms);
   objection = objection ? objection : add_memory(stored, &followed);
+  objection = objection ? objection : follow_fleet(stored, &followed);
   objection = objection || !has_updates(stored) ? objection : close_open_version(stored, made, &followed, now_ms);
   objection = objection ? objection : move_memory(stored, &followed, made);
   objection = objection ? objection : reader.finish();

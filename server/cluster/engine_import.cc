@@ -71,6 +71,12 @@ int check_source(SourceRun* source, SqliteStore& journal) {
   if (const Objection objection = check_cluster_run(source->parameters)) {
     return fail(kExitFrozen, name_of_run(row) + ": " + objection.sentence);
   }
+  if (source->parameters.has_memory() && source->devices.size() > kClusterMemoryDevicesMax) {
+    return fail(kExitFrozen, name_of_run(row) + " has a memory (correction_form) and " +
+                                 std::to_string(source->devices.size()) + " enrolled devices, and an engine keeps " +
+                                 "the updates of " + std::to_string(kClusterMemoryDevicesMax) +
+                                 " devices at most; let one server go on with it");
+  }
   if (row.state == StoredRunState::kFinished || row.state == StoredRunState::kStopped ||
       row.state == StoredRunState::kStopRequested) {
     return fail(kExitFrozen, name_of_run(row) + " is " + stored_run_state_text(row.state) +

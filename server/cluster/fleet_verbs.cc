@@ -1,5 +1,6 @@
 #include "server/cluster/fleet_verbs.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "server/cluster/engine_commands.h"
+#include "server/engine/followed_run.h"
 #include "server/postgresql/engine_admin.h"
 #include "server/postgresql/engine_fleet.h"
 #include "server/store/fleet_copy.h"
@@ -49,12 +51,15 @@ class MemoryFleet : public FleetHome {
  private:
   int connect();
   int check(const EngineReport& report);
+  void note_room(const EngineReport& report);
   int fill(EngineFleet& fleet);
+  Objection check_room(const FleetCopy& changed) const;
   FleetCommit bring_back(const FleetCopy& changed);
 
   std::unique_ptr<OpenedEngine> engine_;
   std::unique_ptr<EngineFleet> fleet_;
   std::string server_;  // HOST:PORT, or "local"
+  Objection full_;      // why the engine's run takes no more devices than kClusterMemoryDevicesMax; none: it does
   FleetCopy before_;
   std::chrono::steady_clock::time_point read_at_;
   bool is_beaten_ = false;
@@ -110,6 +115,7 @@ int MemoryFleet::open(FleetUse use) {
   if (const int code = check(report); code != kExitOk) {
     return code;
   }
+  note_room(report);
   fleet_ = std::make_unique<EngineFleet>(engine_->session, engine_->durability);
   if (const int code = fill(*fleet_); code != kExitOk) {
     return code;
@@ -140,7 +146,31 @@ FleetCommit MemoryFleet::commit() {
   return {objection ? fail_engine(engine_->session, objection) : int{kExitOk}, false};
 }
 
+void MemoryFleet::note_room(const EngineReport& report) {
+  full_ = {};
+  for (const EngineRunReport& run : report.runs) {
+    RunParameters parameters;
+    if (!run.source.empty() && !parse_run_source(run.source, &parameters) && parameters.has_memory()) {
+      full_ = "run " + std::to_string(run.run) +
+              " has a memory (correction_form), for which an engine keeps the updates of " +
+              std::to_string(kClusterMemoryDevicesMax) +
+              " devices at most, and the fleet stays as it is; export the run for one server, which takes more";
+    }
+  }
+}
+
+// Who is there already may change, whatever the index.
+Objection MemoryFleet::check_room(const FleetCopy& changed) const {
+  const bool has_more = std::ranges::any_of(changed.devices, [this](const FleetCopy::Row& row) {
+    return row.number >= std::max<size_t>(kClusterMemoryDevicesMax, before_.devices.size());
+  });
+  return full_ && has_more ? full_ : "";
+}
+
 FleetCommit MemoryFleet::bring_back(const FleetCopy& changed) {
+  if (const Objection objection = check_room(changed)) {
+    return {fail(kExitFrozen, objection.sentence), false};
+  }
   Objection why;
   switch (fleet_->write({engine_rows(changed.devices), engine_rows(changed.claims)}, &why)) {
     case FleetWrite::kDone:

@@ -26,10 +26,8 @@ uint32_t measured_step_us(const DeviceRow& row, const Upload& upload, uint64_t n
 
 // Of an upload that is not of the open version. What a stage before training asked for is of no use once it is closed.
 bool is_too_stale(const RunView& run, const Upload& upload) {
-  const TriggerCore& trigger = *run.parameters.trigger;
   const uint32_t staleness = run.version - upload.base_version;
-  return staleness > 0 && (trigger.late == LatePolicy::kDrop || staleness > trigger.staleness_max ||
-                           upload.base_version < run.train_version);
+  return is_too_stale(*run.parameters.trigger, staleness) || (staleness > 0 && upload.base_version < run.train_version);
 }
 
 // What was made from another model than the version's, by damage or for another run, is no update of it, and no answer

@@ -159,8 +159,11 @@ Status FollowedRun::merge(const PartialSum& sum) {
   return ledger_->merge(sum);
 }
 
-VersionRecord FollowedRun::close() {
+std::optional<VersionRecord> FollowedRun::close() {
   keep();
+  if (has_memory() && !ledger_->keeper()->fits_mean()) {
+    return std::nullopt;
+  }
   ClosingNotes notes;
   return ledger_->close(enrolment_.active_count(), &notes);
 }

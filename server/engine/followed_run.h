@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -96,8 +97,8 @@ class FollowedRun {
   void forget_part();
 
   // The record that ends the open version with what was folded and merged. Until begin() or reopen() nothing else may
-  // be asked.
-  VersionRecord close();
+  // be asked. None: the mean behind it would leave the range of numbers, so that no node could follow it.
+  std::optional<VersionRecord> close();
   // The record was published: the version that it leads to is open. Codes of RunLedger::begin().
   Status begin(const VersionRecord& record);
   // The open version as it was before the first merge() or close(): what these have made was not published. Where there

@@ -371,7 +371,12 @@ bool Leader::is_round_over(const VersionProgress& version, uint64_t now_ms, Trig
 
 void Leader::close_round() {
   is_merging_ = false;
-  next_ = run_.close();
+  std::optional<VersionRecord> next = run_.close();
+  if (!next) {
+    break_off(NodeTrouble::kUnfit);
+    return;
+  }
+  next_ = std::move(*next);
   next_bytes_ = {next_.version, encode_published(next_, trigger_), next_.forgotten};
   is_publishing_ = true;
   publish_term_ = term_;
@@ -383,7 +388,10 @@ void Leader::on_published(const EngineReply& reply, uint64_t now_ms) {
     case EngineOutcome::kCommitted:
       ++counters_.published;
       is_publishing_ = false;
-      GS_ASSERT(run_.begin(next_) == Status::kOk);  // the rule made the record itself
+      if (run_.begin(next_) != Status::kOk) {  // the other nodes do not follow it either
+        break_off(NodeTrouble::kUnfit);
+        return;
+      }
       begin_time(now_ms);
       return;
     case EngineOutcome::kUnknown:

@@ -161,6 +161,9 @@ Objection EngineReader::read_updates_from(UpdatePlace* from, EngineStored* out, 
   PgTable table(rows.get());
   *has_more = table.row_count() > 0;
   for (size_t i = 0; i < table.row_count(); ++i) {
+    if (table.number(i, 0) >= out->devices.size()) {
+      return kUnread;
+    }
     const bool is_open = table.number(i, 2) == out->open_version;
     std::vector<StoredUpdate>& part = is_open ? out->updates : out->memory;
     part.push_back({static_cast<uint32_t>(table.number(i, 0)), static_cast<uint32_t>(table.number(i, 1)),

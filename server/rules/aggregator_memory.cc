@@ -176,11 +176,20 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
     return updates;
   }
 
+  bool fits_mean() const override {
+    GS_ASSERT(is_here_);
+    const LastUpdates updates = next_updates();
+    VersionRecord weights;
+    return fits(find_changes(updates, &weights) ? sum_of(kept(updates, weights), weights.weight_total) : next_mean());
+  }
+
   bool fits_at_any_weight(const KeptUpdate& update) const override { return fits_alone(entry_of(update)); }
 
   Status add_update(const KeptUpdate& update) override {
     GS_ASSERT(is_here_);
-    if (!is_of_run(update) || update.base_version > context_.replica->version()) {
+    const uint32_t version = context_.replica->version();
+    if (!is_of_run(update) || update.base_version > version ||
+        is_too_stale(*parameters().trigger, version - update.base_version) || !fits_at_any_weight(update)) {
       return Status::kDataCorrupt;
     }
     if (added_.size() >= kKeptUpdateCountMax) {
@@ -307,7 +316,8 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
     const size_t steps = update.steps_done;
     const size_t count = is_scalar() ? steps * parameters().local->direction_count : size();
     return update.shares.size() == count && count <= parameters().value_count() &&
-           update.owner == parameters().owner_of(update.device) && (weighs_samples() || update.samples == 1);
+           steps <= parameters().local->local_step_count && update.owner == parameters().owner_of(update.device) &&
+           (weighs_samples() || update.samples == 1);
   }
 
   static KeptUpdate kept_of(uint32_t device, const Entry& entry, uint32_t steps, uint32_t weight) {
@@ -339,10 +349,18 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
   // Whether sums of such updates stay within the range of h for all weights that add up to 1. The bound leaves room for
   // the rounding of as many coefficients as there can be.
   bool fits_alone(const Entry& entry) const {
-    Tensor alone(size());
-    add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
     const int64_t rounded_count = int64_t{kKeptUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
     const int64_t most = std::numeric_limits<FixedWord>::max() - rounded_count;
+    // No entry is beyond the sum of all magnitudes, since directions are signs. Most updates need no directions here.
+    int64_t bound = 0;
+    for (const int64_t share : entry.shares) {
+      bound += share < 0 ? -share : share;
+    }
+    if (bound <= most) {
+      return true;
+    }
+    Tensor alone(size());
+    add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
     return std::all_of(alone.begin(), alone.end(), [&](int64_t value) { return value <= most && value >= -most; });
   }
 
@@ -565,7 +583,9 @@ class AggregatorMemory : public Aggregator, public UpdateKeeper {
       return !weights->forgotten.empty() || weights->weight_total != weight_total_;
     }
     const uint32_t active = context_.enrolment == nullptr ? weight_total_ : context_.enrolment->active_count();
-    weights->weight_total = std::max(active, 1U);
+    // A leader may not know yet of devices that are enrolled: whoever has an update that counts takes part.
+    const auto kept_count = static_cast<uint32_t>(updates.size() - weights->forgotten.size());
+    weights->weight_total = std::max({active, kept_count, 1U});
     const bool is_changed = !weights->forgotten.empty() || weights->weight_total != weight_total_;
     if (is_changed && !fits(sum_of(kept(updates, *weights), weights->weight_total))) {
       // Larger shares of the same updates are beyond the range: at a later version, perhaps.

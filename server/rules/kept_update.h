@@ -62,8 +62,11 @@ class UpdateKeeper {
   virtual std::vector<KeptUpdate> memory() const = 0;
   // Whether the update stays within the range of the mean at any weights of its device and of all others.
   virtual bool fits_at_any_weight(const KeptUpdate& update) const = 0;
+  // Whether the mean behind the open version stays in its range. No record leads to one that does not. has_memory().
+  virtual bool fits_mean() const = 0;
   // Adds an update that another server has taken in, in the order of take_updates() for each device. has_memory().
-  // - kDataCorrupt: it is none of this run, or of a version that is not there yet.
+  // - kDataCorrupt: no server of this run takes it in. It is of another form, of a version that is not there yet or too
+  //   old, has more steps than a task, or does not fit at any weight.
   // - kProtocolError: an update of the same device from the same or a newer version counts already.
   // - kOutOfRange: one update too many for a version.
   virtual Status add_update(const KeptUpdate& update) = 0;

@@ -32,6 +32,10 @@ uint32_t rounded(double weight) {
 
 }  // namespace
 
+bool is_too_stale(const TriggerCore& keys, uint32_t staleness) {
+  return staleness > 0 && (keys.late == LatePolicy::kDrop || staleness > keys.staleness_max);
+}
+
 uint32_t staleness_weight(const TriggerCore& keys, uint32_t staleness) {
   if (staleness == 0) {
     return kStalenessOne;

@@ -18,6 +18,9 @@ inline constexpr uint32_t kStalenessOne = 1U << kStalenessBits;
 // staleness 0 kStalenessOne.
 uint32_t staleness_weight(const TriggerCore& keys, uint32_t staleness);
 
+// Whether no server takes an update in that is `staleness` versions behind. One of the open version is never too stale.
+bool is_too_stale(const TriggerCore& keys, uint32_t staleness);
+
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
 // In the memory form and in asynchronous runs the result is the staleness weight alone: their rules weigh by N_i

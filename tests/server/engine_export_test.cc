@@ -7,6 +7,7 @@
 
 #include "server/cluster/engine_moves.h"
 #include "server/coordinator/fleet.h"
+#include "server/engine/followed_run.h"
 #include "server/postgresql/engine_calls.h"
 #include "server/postgresql/engine_stored.h"
 #include "server/program/replay.h"
@@ -170,11 +171,12 @@ TEST_F(EngineMoves, AMemoryThatWeighsBySamplesComesBackToo) {
 TEST_F(EngineMoves, AMemoryIsReadFromPlaceToPlace) {
   constexpr uint32_t kSmall = 2 * kEngineUpdateCountMax + 1;
   constexpr uint32_t kLarge = 3;
+  constexpr uint32_t kDevices = 3;
   PlayedRun().write(folder_.file("a.db"));
   ASSERT_EQ(import().code, kExitOk);
-  PgSession(address_).ask("INSERT INTO gradstream.kept_update SELECT 7, d / 2, d % 2, 1 + d % 2, '\\x05' FROM " +
-                          ("generate_series(1, " + std::to_string(kSmall)) + ") d");
-  PgSession(address_).ask("INSERT INTO gradstream.kept_update SELECT 7, 100000 + d, 0, 1, decode(repeat('00', " +
+  PgSession(address_).ask("INSERT INTO gradstream.kept_update SELECT 7, d % 3, d, 1 + d % 2, '\\x05' FROM " +
+                          ("generate_series(0, " + std::to_string(kSmall - 1)) + ") d");
+  PgSession(address_).ask("INSERT INTO gradstream.kept_update SELECT 7, 2, 100000 + d, 1, decode(repeat('00', " +
                           (std::to_string(kEngineUpdateBytesMax) + "), 'hex') FROM ") +
                           ("generate_series(1, " + std::to_string(kLarge)) + ") d");
   EngineSession session(kTestDeadlineMs);
@@ -183,15 +185,84 @@ TEST_F(EngineMoves, AMemoryIsReadFromPlaceToPlace) {
   EngineStored stored;
   bool is_there = false;
   ASSERT_EQ(reader.read_run(&stored, &is_there).sentence, "");
-  ASSERT_EQ(stored.memory.size(), kSmall / 2 + kLarge) << "of even numbers";
-  ASSERT_EQ(stored.updates.size(), kSmall / 2 + 1) << "the open version is 2";
-  for (uint32_t i = 0; i < kSmall / 2; ++i) {
-    ASSERT_EQ(stored.memory[i], (StoredUpdate{i + 1, 0, {5}}));
-    ASSERT_EQ(stored.updates[i], (StoredUpdate{i, 1, {5}}));
+  std::vector<StoredUpdate> parts[2];  // of the memory, and of the open version, which is 2
+  for (uint32_t device = 0; device < kDevices; ++device) {
+    for (uint32_t base_version = device; base_version < kSmall; base_version += kDevices) {
+      parts[base_version % 2].push_back({device, base_version, {5}});
+    }
   }
-  EXPECT_EQ(stored.memory.back().device, 100'000 + kLarge);
+  EXPECT_EQ(stored.updates, parts[1]);
+  ASSERT_EQ(stored.memory.size(), parts[0].size() + kLarge);
+  EXPECT_EQ(stored.memory.back().base_version, 100'000 + kLarge);
   EXPECT_EQ(stored.memory.back().bytes.size(), kEngineUpdateBytesMax);
+  stored.memory.resize(parts[0].size());
+  EXPECT_EQ(stored.memory, parts[0]);
   EXPECT_EQ(reader.finish().sentence, "");
+}
+
+TEST_F(EngineMoves, AnUpdateOfNobodyIsNamed) {
+  const PlayedRun played(memory_parameters(FoldWeight::kUniform));
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  PgSession(address_).ask("UPDATE gradstream.kept_update SET device = 4 WHERE device = 3");
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  EXPECT_EQ(answer.code, kExitDatabase);
+  EXPECT_THAT(answer.text, HasSubstr("the engine has a row that this release does not read"));
+}
+
+// What a leader makes of the open version, with these devices.
+uint64_t digest_of_a_leader(const std::string& address, const RunParameters& parameters, uint32_t active_count,
+                            const std::vector<bool>& has_left) {
+  EngineSession session(kTestDeadlineMs);
+  EXPECT_EQ(session.open(address).sentence, "");
+  EngineReader reader(session, EngineDurability::kStandby);
+  EngineStored stored;
+  bool is_there = false;
+  EXPECT_EQ(reader.read_run(&stored, &is_there).sentence, "");
+  std::vector<PublishedVersion> versions;
+  EXPECT_EQ(reader.read_versions(1, &versions).sentence, "");
+  FollowedRun leader(parameters, 0);
+  for (const PublishedVersion& version : versions) {
+    EXPECT_EQ(leader.follow(version), Status::kOk);
+  }
+  for (const StoredUpdate& update : stored.memory) {
+    EXPECT_EQ(leader.remember(update), Status::kOk);
+  }
+  EXPECT_EQ(leader.end_memory(), Status::kOk);
+  for (const StoredUpdate& update : stored.updates) {
+    EXPECT_EQ(leader.add_update(update), Status::kOk);
+  }
+  leader.set_fleet(active_count, has_left);
+  const VersionRecord closed = *leader.close();
+  EXPECT_EQ(closed.forgotten, std::vector<uint32_t>{1});
+  EXPECT_EQ(closed.weight_total, active_count);
+  return closed.digest;
+}
+
+// A memory forgets who was disabled, and shares its weights with those that were enrolled since.
+TEST_F(EngineMoves, AMemoryIsClosedWithTheFleetOfNow) {
+  const PlayedRun played(memory_parameters(FoldWeight::kUniform));
+  played.write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  const auto device = [&](const std::string& words) {
+    return answer_to(std::string(GS_PROGRAM) + " device " + words + " --config " + folder_.file("c.toml") +
+                     " --set server.database=" + folder_.file("unused.db") + " --set 'engine.address=" + address_ +
+                     "'");
+  };
+  for (const std::string name : {"x", "y"}) {
+    const ToldAnswer added = device("add " + name + " --out " + folder_.file(name));
+    ASSERT_EQ(added.code, kExitOk) << added.text;
+  }
+  ASSERT_EQ(device("disable " + played.server.names[1]).code, kExitOk);
+  const uint64_t digest =
+      digest_of_a_leader(address_, played.server.parameters, kDevices + 1, {false, true, false, false, false, false});
+  EXPECT_NE(digest, played.closed_digest);
+  const ToldAnswer answer = call("export", "--close --to " + folder_.file("b.db"));
+  ASSERT_EQ(answer.code, kExitOk) << answer.text;
+  const ExportedRun back(folder_.file("b.db"));
+  ASSERT_NE(back.coordinator, nullptr) << back.error;
+  EXPECT_EQ(back.coordinator->digest(), digest);
+  EXPECT_EQ(back.coordinator->keeper()->memory().size(), kDevices - 1);
 }
 
 TEST_F(EngineMoves, ANodeBeginsWithoutTheSums) {

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "server/cluster/engine_commands.h"
+#include "server/engine/followed_run.h"
+#include "server/run/run_core.h"
 #include "tests/support/engine_moves_support.h"
 
 namespace gradstream {
@@ -377,6 +379,32 @@ TEST_F(EngineFleetVerbs, TheServerNamesTheProgramThatItNeeds) {
   EXPECT_THAT(told.text, HasSubstr("gradstream-engine cannot be run: No such file or directory; install the package "
                                    "gradstream-engine"));
   EXPECT_EQ(answer_to(alone + " device list --colour").code, kExitUsage) << "its words are judged before";
+}
+
+// A leader takes in so many updates. Without a memory it takes sums, whoever is enrolled.
+TEST_F(EngineFleetVerbs, AMemoryTakesNoMoreDevicesThanItsEngineKeeps) {
+  RunParameters parameters = scalar_parameters();
+  parameters.local->correction_form = CorrectionForm::kMemory;
+  parameters.fold->fold_weight = FoldWeight::kUniform;
+  PlayedRun(parameters).write(folder_.file("a.db"));
+  ASSERT_EQ(import().code, kExitOk);
+  const std::string enrol = "device import " + folder_.file("more.csv");
+  write_device_list(folder_.file("more.csv"), kClusterMemoryDevicesMax - kDevices + 1);
+  ToldAnswer told = fleet(enrol);
+  EXPECT_EQ(told.code, kExitFrozen);
+  EXPECT_THAT(told.text, HasSubstr("run 7 has a memory (correction_form), for which an engine keeps the updates of "
+                                   "16384 devices at most, and the fleet stays as it is"));
+  EXPECT_EQ(ask("SELECT count(*) FROM gradstream.device"), "4");
+  write_device_list(folder_.file("more.csv"), kClusterMemoryDevicesMax - kDevices);
+  told = fleet(enrol);
+  ASSERT_EQ(told.code, kExitOk) << told.text;
+  EXPECT_EQ(ask("SELECT count(*) FROM gradstream.device"), "16384");
+  EXPECT_EQ(add("last").code, kExitFrozen);
+  EXPECT_FALSE(is_there("last.identity")) << "no key of nobody is left";
+  EXPECT_EQ(fleet("device disable more0").code, kExitOk) << "who is there may change";
+  ask("UPDATE gradstream.plan SET source = replace(source, 'correction_form = \"memory\"', "
+      "'correction_form = \"local\"')");
+  EXPECT_EQ(add("last").code, kExitOk);
 }
 
 }  // namespace

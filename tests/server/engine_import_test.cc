@@ -70,7 +70,7 @@ TEST_F(EngineMoves, NodesFindWhatTheServerHad) {
   PartialSum sum;
   ASSERT_EQ(decode_partial(sums.sums[0].bytes, &sum), Status::kOk);
   ASSERT_EQ(followed.ledger().merge(sum), Status::kOk);
-  EXPECT_EQ(followed.close().digest, played.closed_digest) << "as the single server closes it";
+  EXPECT_EQ(followed.close()->digest, played.closed_digest) << "as the single server closes it";
   // The devices' rows, so that no update counts again.
   const std::vector<DeviceRow> rows = wait(engine.load({0, 1, 2, 3})).rows;
   for (uint32_t i = 0; i < kDevices; ++i) {
@@ -212,6 +212,20 @@ TEST_F(EngineMoves, ARunThatNodesCannotGoOnWithIsNamed) {
   played.row.source = run_source(parameters);
   played.write(folder_.file("a.db"));
   expect_refused(import(), kExitFrozen, "run 7: several nodes: no engine keeps evaluations yet");
+}
+
+// device_count says how many a run waits for, and more may be enrolled.
+TEST_F(EngineMoves, AMemoryOfTooManyDevicesIsNamed) {
+  RunParameters parameters = scalar_parameters();
+  parameters.local->correction_form = CorrectionForm::kMemory;
+  parameters.fold->fold_weight = FoldWeight::kUniform;
+  PlayedRun(parameters).write(folder_.file("a.db"));
+  write_device_list(folder_.file("more.csv"), kClusterMemoryDevicesMax - kDevices + 1);
+  const ToldAnswer enrolled =
+      answer_to(std::string(GS_PROGRAM) + " device import " + folder_.file("more.csv") + " --config " +
+                folder_.file("c.toml") + " --set server.database=" + folder_.file("a.db"));
+  ASSERT_EQ(enrolled.code, kExitOk) << enrolled.text;
+  expect_refused(import(), kExitFrozen, "run 7 has a memory (correction_form) and 16385 enrolled devices");
 }
 
 // Nodes make version 0 by device_count, whoever is enrolled.

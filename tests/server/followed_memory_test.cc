@@ -12,7 +12,9 @@
 #include "server/run/check_parameters.h"
 #include "server/run/run_core.h"
 #include "server/run/weights.h"
+#include "tests/support/fake_engine_harness.h"
 #include "tests/support/server_support.h"
+#include "tests/support/test_node.h"
 
 namespace gradstream {
 namespace {
@@ -137,7 +139,7 @@ struct Nodes {
     for (const auto& [place, update] : open) {
       EXPECT_EQ(leader->add_update(update), Status::kOk);
     }
-    return leader->close();
+    return *leader->close();
   }
   void publish(const VersionRecord& record) {
     EXPECT_EQ(leader->begin(record), Status::kOk);
@@ -232,6 +234,126 @@ TEST(FollowedMemory, ForgetsWhoHasLeft) {
   }
 }
 
+// A node may hear of a new device later than the devices' updates come: its leader weighs by whom it has heard.
+TEST(FollowedMemory, AFleetThatIsOldIsNoSmallerThanItsUpdates) {
+  for (const Form& form : kForms) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(form.form) << form.is_tangent << form.weighs_samples);
+    const RunParameters p = parameters_of(form);
+    Single single(p);
+    Nodes nodes(p);
+    single.enrolment.set(kDevices + 1, {});
+    std::vector<Said> all;
+    for (uint32_t device = 0; device <= kDevices; ++device) {
+      all.push_back(said_by(p, device, 0));
+    }
+    nodes.take_in(all);
+    const VersionRecord record = nodes.close();
+    ASSERT_EQ(encode_payload(record), encode_payload(single.close(all)));
+    nodes.publish(record);
+    EXPECT_EQ(nodes.leader->ledger().digest(), single.ledger.digest());
+  }
+}
+
+// Each of the updates fits alone, and so does their mean. By the old weights it would not.
+TEST(FollowedMemory, LargeUpdatesOfANewDeviceFitAsWell) {
+  const RunParameters p = parameters_of({CorrectionForm::kMemory, true, false});
+  Nodes nodes(p);
+  std::vector<Said> all;
+  for (uint32_t device = 0; device <= kDevices; ++device) {
+    all.push_back(said_by(p, device, 0));
+    all.back().values.assign(all.back().values.size(),
+                             std::ldexp(Real{1}, 31 - static_cast<int>(p.fold->fold_scale_log2)) * 0.9999F);
+  }
+  nodes.take_in(all);
+  const VersionRecord record = nodes.close();
+  EXPECT_EQ(record.weight_total, kDevices + 1);
+  nodes.publish(record);
+  EXPECT_EQ(nodes.leader->version(), 1U);
+}
+
+// Of version 0: the first entry of the sum of its directions is `sum`, and no other entry is beyond that.
+std::vector<Real> values_of_sum(const RunParameters& p, Real sum) {
+  const uint32_t count = p.local->local_step_count * p.local->direction_count;
+  std::vector<Real> values(count);
+  std::vector<Real> direction(p.model->shape.size());
+  for (uint32_t q = 0; q < count; ++q) {
+    fill_direction(direction_spec(p, 0, 0), p.model->shape, q / p.local->direction_count, q % p.local->direction_count,
+                   direction.data());
+    const Real each = sum * static_cast<Real>(p.local->local_step_count) / static_cast<Real>(count);
+    values[q] = direction[0] > 0 ? each : -each;
+  }
+  return values;
+}
+
+// The version and the memory of a server that has taken in an update which fits by its weight alone, and more updates,
+// which fit at any weight. A node begins with these where the import of another release has let them in.
+struct FullMean {
+  FullMean() : p(parameters_of(kForms[0])) {
+    p.local->group_count = 1;
+    Single single(p);
+    const Real most = std::ldexp(Real{1}, 31 - static_cast<int>(p.fold->fold_scale_log2));
+    const VersionRecord record = single.close({{0, 0, values_of_sum(p, 3 * most)}});
+    version = {record.version, encode_published(record, Trigger::kGoal)};
+    const KeptUpdate kept = single.ledger.keeper()->memory().at(0);
+    memory = {kept.device, kept.base_version, encode_kept(kept)};
+    FollowedRun front(p, kDevices);
+    EXPECT_EQ(front.follow(version), Status::kOk);
+    for (uint32_t device = 1; device < kDevices; ++device) {
+      const Said said = {device, 0, values_of_sum(p, most * 0.99F)};
+      EXPECT_EQ(front.ledger().add_fold(input_of(p, 1, said)), Status::kOk);
+    }
+    front.take_part(&batch);
+  }
+  RunParameters p;
+  PublishedVersion version;
+  StoredUpdate memory;
+  EngineBatch batch;
+};
+
+TEST(FollowedMemory, MakesNoRecordThatNoNodeCanFollow) {
+  const FullMean full;
+  FollowedRun leader(full.p, kDevices);
+  ASSERT_EQ(leader.follow(full.version), Status::kOk);
+  ASSERT_EQ(leader.remember(full.memory), Status::kOk);
+  ASSERT_EQ(leader.end_memory(), Status::kOk);
+  ASSERT_EQ(full.batch.updates.size(), kDevices - 1);
+  for (const StoredUpdate& update : full.batch.updates) {
+    ASSERT_EQ(leader.add_update(update), Status::kOk);
+  }
+  EXPECT_EQ(leader.close(), std::nullopt);
+  leader.reopen();
+  EXPECT_EQ(leader.version(), 1U);
+}
+
+// Such a leader publishes nothing, and leads no more.
+TEST(FollowedMemory, ALeaderPublishesNoRecordThatNoNodeCanFollow) {
+  FullMean full;
+  FakeHarness engine;
+  const std::unique_ptr<EngineNode> node = engine.connect("a");
+  full.batch.epoch = engine.wait(*node, node->join()).front.epoch;
+  const uint64_t term = engine.wait(*node, node->take_lease()).lease.term;
+  EngineBatch first;
+  first.epoch = full.batch.epoch;
+  first.number = 1;
+  first.on_time_count = 1;
+  first.updates = {full.memory};
+  ASSERT_EQ(engine.wait(*node, node->commit(first)).outcome, EngineOutcome::kCommitted);
+  ASSERT_EQ(engine.wait(*node, node->seal(term, 0)).outcome, EngineOutcome::kCommitted);
+  ASSERT_EQ(engine.wait(*node, node->publish(term, 1, full.version)).outcome, EngineOutcome::kCommitted);
+  full.batch.number = 2;
+  full.batch.open_version = 1;
+  full.batch.on_time_count = kDevices;
+  ASSERT_EQ(engine.wait(*node, node->commit(full.batch)).outcome, EngineOutcome::kCommitted);
+  engine.pass_lease();
+  TestLeader leader(&engine, "l", full.p);
+  for (uint64_t now_ms = 5000; !leader.leader.is_broken() && now_ms < 7000; now_ms += 100) {
+    leader.tick(now_ms);
+  }
+  EXPECT_EQ(leader.leader.trouble(), NodeTrouble::kUnfit);
+  EXPECT_EQ(leader.leader.counters().published, 0U);
+  EXPECT_EQ(engine.engine().open_version(), 1U);
+}
+
 TEST(FollowedMemory, ATaskSaysWhatTheMeanHolds) {
   const RunParameters p = parameters_of(kForms[0]);
   Nodes nodes(p);
@@ -294,9 +416,49 @@ TEST(FollowedMemory, RefusesUpdatesThatNoFrontTakesIn) {
   EXPECT_EQ(changed([](KeptUpdate& kept) { kept.samples = 2; }), Status::kDataCorrupt) << "all weigh the same here";
   EXPECT_EQ(changed([](KeptUpdate& kept) { kept.owner += 1; }), Status::kDataCorrupt);
   EXPECT_EQ(changed([](KeptUpdate& kept) { kept.weight = 0; }), Status::kDataCorrupt);
+  EXPECT_EQ(changed([](KeptUpdate& kept) { kept.shares.assign(kept.shares.size(), INT32_MAX); }), Status::kDataCorrupt)
+      << "it does not fit alone";
   EXPECT_EQ(nodes.leader->add_update({2, 0, good.bytes}), Status::kDataCorrupt) << "another device's";
   EXPECT_EQ(nodes.leader->add_update(good), Status::kOk);
   EXPECT_EQ(nodes.leader->add_update(good), Status::kProtocolError) << "it counts already";
+}
+
+// A task has so many steps, and an update of more would weigh more in K_eff.
+TEST(FollowedMemory, RefusesMoreStepsThanATaskHas) {
+  for (const Form& form : kForms) {
+    const RunParameters p = parameters_of(form);
+    Nodes nodes(p);
+    nodes.take_in({said_by(p, 1, 0)});
+    nodes.read_memory();
+    KeptUpdate kept;
+    ASSERT_EQ(decode_kept(nodes.open.begin()->second.bytes, &kept), Status::kOk);
+    ++kept.steps_done;
+    if (!form.is_tangent) {
+      kept.shares.resize(size_t{kept.steps_done} * p.local->direction_count);
+    }
+    EXPECT_EQ(nodes.leader->add_update({1, 0, encode_kept(kept)}), Status::kDataCorrupt) << form.is_tangent;
+    EXPECT_EQ(nodes.leader->add_update(nodes.open.begin()->second), Status::kOk);
+  }
+}
+
+TEST(FollowedMemory, RefusesAnUpdateThatIsTooOld) {
+  for (const LatePolicy late : {LatePolicy::kDrop, LatePolicy::kWeight}) {
+    RunParameters p = parameters_of(kForms[0]);
+    p.trigger->late = late;
+    const uint32_t staleness_max = late == LatePolicy::kDrop ? 0 : p.trigger->staleness_max;
+    Nodes nodes(p);
+    for (uint32_t version = 0; version <= staleness_max; ++version) {
+      nodes.take_in({said_by(p, 0, version)});
+      nodes.publish(nodes.close());
+    }
+    const uint32_t version = nodes.leader->version();
+    nodes.take_in({said_by(p, 1, version - staleness_max), said_by(p, 2, version - staleness_max - 1)});
+    nodes.read_memory();
+    ASSERT_EQ(nodes.open.size(), 2U);
+    for (const auto& [place, update] : nodes.open) {
+      EXPECT_EQ(nodes.leader->add_update(update), place.first == 1 ? Status::kOk : Status::kDataCorrupt);
+    }
+  }
 }
 
 TEST(FollowedMemory, ReadsItsBytesAndNoOthers) {

@@ -57,7 +57,7 @@ TEST(FollowedRun, FollowsWhatAnotherNodeHasMade) {
   for (uint32_t version = 1; version <= 2; ++version) {
     EXPECT_FALSE(follower.is_done());
     fold(&maker, version);
-    const VersionRecord record = maker.close();
+    const VersionRecord record = *maker.close();
     ASSERT_EQ(maker.begin(record), Status::kOk);
     ASSERT_EQ(follower.follow(published(record)), Status::kOk);
     EXPECT_EQ(follower.version(), version);
@@ -80,7 +80,7 @@ TEST(FollowedRun, TheSizeOfTheFleetIsInNoDigest) {
     FollowedRun& maker = version == 2 ? after : before;
     FollowedRun& follower = version == 2 ? before : after;
     fold(&maker, version - 1, means.model->shape.size());
-    const VersionRecord record = maker.close();
+    const VersionRecord record = *maker.close();
     ASSERT_EQ(maker.begin(record), Status::kOk);
     ASSERT_EQ(follower.follow(published(record)), Status::kOk);
     EXPECT_EQ(follower.ledger().digest(), maker.ledger().digest());
@@ -97,28 +97,28 @@ TEST(FollowedRun, MergesSumsOfOthers) {
   fold(&a, 0);
   fold(&b, 1);
   ASSERT_EQ(a.ledger().merge(b.ledger().take_partial()), Status::kOk);
-  EXPECT_EQ(a.close(), one.close());
+  EXPECT_EQ(*a.close(), *one.close());
 }
 
 // A record that was not published leaves nothing behind: the same version makes the same record once more.
 TEST(FollowedRun, GoesBackToTheOpenVersion) {
   FollowedRun run(scalar_parameters(), kDevices);
   fold(&run, 0);
-  ASSERT_EQ(run.begin(run.close()), Status::kOk);
+  ASSERT_EQ(run.begin(*run.close()), Status::kOk);
   const uint64_t digest = run.ledger().digest();
   fold(&run, 1);
-  const VersionRecord record = run.close();
+  const VersionRecord record = *run.close();
   run.reopen();
   EXPECT_EQ(run.version(), 1U);
   EXPECT_EQ(run.ledger().digest(), digest);
   fold(&run, 1);
-  EXPECT_EQ(run.close(), record);
+  EXPECT_EQ(*run.close(), record);
 }
 
 TEST(FollowedRun, RefusesBytesThatNoNodeWrites) {
   FollowedRun run(scalar_parameters(), kDevices);
   fold(&run, 0);
-  const PublishedVersion good = published(run.close());
+  const PublishedVersion good = published(*run.close());
   for (size_t i = 0; i <= good.record.size(); ++i) {
     PublishedVersion cut = good;
     cut.record.resize(i);

@@ -3,6 +3,7 @@
 #define GRADSTREAM_TESTS_SUPPORT_ENGINE_MOVES_SUPPORT_H_
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -47,6 +48,18 @@ inline ToldAnswer answer_to(const std::string& command) {
   const int status = pclose(pipe);
   answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return answer;
+}
+
+// A list of so many new devices with keys, for `device import`.
+inline void write_device_list(const std::string& path, uint32_t count) {
+  std::ofstream file(path);
+  for (uint32_t i = 0; i < count; ++i) {
+    char key[65];
+    std::snprintf(key, sizeof key, "%064x", i + 1000);
+    file << "more" << i << "," << key << "\n";
+  }
+  file.close();
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 // Three versions, and all answers to the third but its close, as a single server had them when it ended.
