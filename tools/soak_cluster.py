@@ -301,6 +301,7 @@ class Cluster:
         self.wait_returns()
         self.clients.check()
         self.versions.wait(self.versions.latest() + versions)
+        self.wait_returns()  # a balancer may cut sessions late
 
     def wait_returns(self):
         """Until each device that has lost its session by now has an answer: the next fault is no matter of theirs."""
