@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,9 +89,10 @@ class LineageCheckOf : public testing::TestWithParam<CorrectionForm> {
       for (uint32_t device = 0; device < kDevices; ++device) {
         fold(&run, device, version, &file);
       }
-      const VersionRecord record = run.close();
-      ASSERT_EQ(run.begin(record), Status::kOk);
-      source_.versions.push_back({{version, encode_published(record, Trigger::kGoal)}, kDevices});
+      const std::optional<VersionRecord> record = run.close();
+      ASSERT_TRUE(record.has_value());
+      ASSERT_EQ(run.begin(*record), Status::kOk);
+      source_.versions.push_back({{version, encode_published(*record, Trigger::kGoal)}, kDevices});
     }
     fold(&run, 0, kVersions + 1, &file);
     source_.sums.push_back(run.ledger().take_partial());
