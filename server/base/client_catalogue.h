@@ -16,6 +16,7 @@ struct ClientEventRow {
 
 // By their ids.
 inline constexpr ClientEventRow kClientEvents[] = {
+    {"ack", "of the file that --record names: the server has judged an update", ""},
     {"asked", "of a console: the next line that is yes erases name and key", ""},
     {"assert_failed", "a check of the program's own failed, and it starts again",
      "report it with the line and the lines before it"},
